@@ -1,0 +1,94 @@
+"""What every operation is made of: a command with its checks, and a typed answer."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
+
+from flowfabric.model import checks
+from flowfabric.model.errors import refuse
+from flowfabric.model.ids import check_uuid, parse_execution_id
+from flowfabric.model.limits import MAX_INT, MAX_NAME_BYTES
+
+R_co = TypeVar("R_co", covariant=True)
+
+Key = tuple[Any, ...]
+"""Names one record inside its kind, or a group of them by prefix."""
+Need = tuple[str, Key]
+"""A record or an index question that a step wants: its kind and key."""
+
+
+class Command(Struct, Generic[R_co], frozen=True, kw_only=True):
+    """One atomic operation; `R_co` is the type of its answer."""
+
+    actor: str = ""
+    """Who asked, for the history; empty means the worker that holds the lease."""
+
+    def check(self) -> None:
+        """Refuse whatever is wrong in the command itself, before any store sees it."""
+        checks.text("actor", self.actor, max_bytes=MAX_NAME_BYTES, empty=True)
+
+    def needs(self) -> tuple[Need, ...]:
+        """Name the records that the step certainly reads, so that a group loads them together."""
+        return ()
+
+
+class ExecutionCommand(Command[R_co], frozen=True, kw_only=True):
+    """An operation on one execution."""
+
+    execution_id: str
+
+    def check(self) -> None:
+        """Refuse a malformed id."""
+        super().check()
+        parse_execution_id(self.execution_id)
+
+    def needs(self) -> tuple[Need, ...]:
+        """Its execution."""
+        return (("execution", (self.execution_id,)),)
+
+
+class Fence(Struct, frozen=True):
+    """The proof of holding a lease. All three parts or none; -1 and empty mean not given."""
+
+    lease_id: str = ""
+    lease_epoch: int = -1
+    attempt_id: str = ""
+
+    @property
+    def given(self) -> bool:
+        """Whether any part was sent."""
+        return bool(self.lease_id or self.attempt_id or self.lease_epoch >= 0)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every part was sent."""
+        return bool(self.lease_id and self.attempt_id and self.lease_epoch >= 0)
+
+
+NO_FENCE = Fence()
+OPERATOR_OVERRIDE = "operator_override"
+
+
+class HolderCommand(ExecutionCommand[R_co], frozen=True, kw_only=True):
+    """An operation of the lease holder. `source` must be said when there is no fence."""
+
+    fence: Fence = NO_FENCE
+    source: str = "worker"
+
+    def check(self) -> None:
+        """Refuse ill-formed fence parts; whether the shape is enough is decided with the record."""
+        super().check()
+        checks.text("source", self.source, max_bytes=MAX_NAME_BYTES, empty=True)
+        if self.fence.lease_id:
+            check_uuid("fence.lease_id", self.fence.lease_id)
+        if self.fence.attempt_id:
+            check_uuid("fence.attempt_id", self.fence.attempt_id)
+        checks.integer("fence.lease_epoch", self.fence.lease_epoch, -1, MAX_INT)
+
+
+def exclusive(first: str, second: str, both: bool) -> None:
+    """Refuse two fields that say the same thing."""
+    if both:
+        raise refuse("invalid_input", text=f"give {first} or {second}, not both", field=first)

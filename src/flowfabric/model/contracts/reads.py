@@ -1,0 +1,370 @@
+"""Questions: what can be read. A question is a command that changes nothing."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from msgspec import Struct
+
+from flowfabric.model import checks
+from flowfabric.model.contracts.base import Command, ExecutionCommand, Need
+from flowfabric.model.contracts.lease import SignalView, StepView
+from flowfabric.model.errors import invalid
+from flowfabric.model.ids import check_uuid, parse_cursor, parse_entry_id
+from flowfabric.model.limits import FRAME_READ_MAX, MAX_INT
+from flowfabric.model.records import Attempt, Event, Execution, Frame, Lane, Payload, Result, Suspension, Worker
+from flowfabric.model.state import Public
+from flowfabric.model.tokens import KidList
+
+R_co = TypeVar("R_co", covariant=True)
+PAGE_MAX = 1_000
+
+
+class Question(Command[R_co], frozen=True, kw_only=True):
+    """Base of everything that only reads."""
+
+
+class ExecutionQuestion(ExecutionCommand[R_co], Question[R_co], frozen=True, kw_only=True):
+    """A question about one execution; refused with `execution_not_found` when there is none."""
+
+
+class Because(Struct, frozen=True):
+    """One reason why an execution does not run now, in a word and in a sentence."""
+
+    reason: str
+    detail: str
+
+
+class Description(Struct, frozen=True):
+    """An execution as users see it: its record, and what its lane and the living workers add to it."""
+
+    run: Execution
+    """As stored, except that eligibility and blocking reason show a paused lane or a missing worker."""
+    because: tuple[Because, ...]
+    """Empty when it runs or has ended."""
+    lane: Lane | None
+    live_workers: tuple[Worker, ...]
+
+
+class Describe(ExecutionQuestion[Description], frozen=True, kw_only=True):
+    """Show one execution."""
+
+
+class GetPayload(ExecutionQuestion[Payload], frozen=True, kw_only=True):
+    """Return the input and the policy as they were sent."""
+
+
+class ResultView(Struct, frozen=True):
+    """The result of the present run; `result` is none while there is none to give."""
+
+    public_state: Public
+    result: Result | None
+
+
+class GetResult(ExecutionQuestion[ResultView], frozen=True, kw_only=True):
+    """Return the result of a completed execution."""
+
+    attempt_index: int | None = None
+    """None: the attempt that completed the present run."""
+
+
+class ListAttempts(ExecutionQuestion[tuple[Attempt, ...]], frozen=True, kw_only=True):
+    """Return all attempts, the running one last."""
+
+
+class Page(Struct, frozen=True):
+    """Base of pages; `next` is 0 or empty on the last one."""
+
+
+class HistoryPage(Page, frozen=True):
+    """Lines of history in order."""
+
+    events: tuple[Event, ...]
+    next: int
+
+
+def _limit(value: int, high: int = PAGE_MAX) -> None:
+    checks.integer("limit", value, 1, high)
+
+
+class ReadHistory(ExecutionQuestion[HistoryPage], frozen=True, kw_only=True):
+    """Return history after a line number."""
+
+    after: int = 0
+    limit: int = 100
+
+    def check(self) -> None:
+        """Check cursor and limit."""
+        super().check()
+        checks.integer("after", self.after, 0, MAX_INT)
+        _limit(self.limit)
+
+
+class GetSuspension(ExecutionQuestion[Suspension | None], frozen=True, kw_only=True):
+    """Return the current or last suspension."""
+
+
+class WaitpointView(Struct, frozen=True):
+    """An open waitpoint, without its token."""
+
+    execution_id: str
+    waitpoint_id: str
+    waitpoint_key: str
+    state: str
+    required_signal_names: tuple[str, ...]
+    created_at: int
+    activated_at: int
+    expires_at: int
+    token_kid: str
+    token_fingerprint: str
+    reason_code: str
+
+
+class WaitpointPage(Page, frozen=True):
+    """Open waitpoints in the order of their ids."""
+
+    waitpoints: tuple[WaitpointView, ...]
+    next: str
+
+
+class ListWaitpoints(ExecutionQuestion[WaitpointPage], frozen=True, kw_only=True):
+    """Return the open waitpoints of one execution."""
+
+    after: str = ""
+    limit: int = 100
+    """Clamped to 1..1000."""
+
+    def check(self) -> None:
+        """Check the cursor."""
+        super().check()
+        if self.after:
+            check_uuid("after", self.after)
+        checks.integer("limit", self.limit, -MAX_INT, MAX_INT)
+
+
+class ReadToken(ExecutionQuestion[str | None], frozen=True, kw_only=True):
+    """Return the raw token of an open waitpoint, to trusted code only."""
+
+    waitpoint_id: str
+
+    def check(self) -> None:
+        """Check the id."""
+        super().check()
+        check_uuid("waitpoint_id", self.waitpoint_id)
+
+
+class ObserveSignals(ExecutionQuestion[tuple[SignalView, ...]], frozen=True, kw_only=True):
+    """Return the signals that satisfied the last suspension of the current attempt."""
+
+
+class FrameView(Struct, frozen=True):
+    """A frame and its id."""
+
+    entry_id: str
+    frame: Frame
+
+
+class StreamPage(Page, frozen=True):
+    """Frames in order, and whether the stream has ended."""
+
+    frames: tuple[FrameView, ...]
+    closed_at: int = 0
+    closed_reason: str = ""
+
+
+class _StreamQuestion(ExecutionQuestion[StreamPage], frozen=True, kw_only=True):
+    attempt_index: int
+    count: int = 50
+    exclude_best_effort: bool = False
+
+    def check(self) -> None:
+        """Check index and count."""
+        super().check()
+        checks.integer("attempt_index", self.attempt_index, 0, MAX_INT)
+        if not isinstance(self.count, int) or self.count < 1:
+            raise invalid("count", "count_limit must be >= 1")
+        if self.count > FRAME_READ_MAX:
+            raise invalid("count", "count_limit_exceeds_hard_cap")
+
+
+class ReadStream(_StreamQuestion, frozen=True, kw_only=True):
+    """Return frames between two cursors, both inclusive."""
+
+    from_: str = "start"
+    to: str = "end"
+
+    def check(self) -> None:
+        """Check the cursors."""
+        super().check()
+        parse_cursor("from", self.from_)
+        parse_cursor("to", self.to, upper=True)
+
+
+class TailStream(_StreamQuestion, frozen=True, kw_only=True):
+    """Return frames after a cursor, exclusive, without waiting."""
+
+    after: str = "0-0"
+
+    def check(self) -> None:
+        """Check the cursor: a concrete id."""
+        super().check()
+        parse_entry_id("after", self.after)
+
+
+class SummaryView(Struct, frozen=True):
+    """The summary document of one attempt."""
+
+    document: bytes
+    version: int
+    patch_kind: str
+    last_updated_ms: int
+    first_applied_ms: int
+
+
+class ReadSummary(ExecutionQuestion[SummaryView | None], frozen=True, kw_only=True):
+    """Return the summary of one attempt, or nothing."""
+
+    attempt_index: int
+
+
+class ListSteps(ExecutionQuestion[tuple[StepView, ...]], frozen=True, kw_only=True):
+    """Return all stored steps in the order of their calls."""
+
+
+class GetStep(ExecutionQuestion[StepView | None], frozen=True, kw_only=True):
+    """Return one stored step, or nothing."""
+
+    step_name: str
+
+
+class ExecutionPage(Page, frozen=True):
+    """Executions in order; `next` is the cursor of the next page."""
+
+    runs: tuple[Execution, ...]
+    next: int
+
+
+class ListExecutions(Question[ExecutionPage], frozen=True, kw_only=True):
+    """List executions by creation. One index drives it; further filters look at up to ten rows for each one asked."""
+
+    lane_id: str = ""
+    states: tuple[Public, ...] = ()
+    namespace: str = ""
+    execution_kind: str = ""
+    flow_id: str = ""
+    tags: tuple[tuple[str, str], ...] = ()
+    created_after: int = 0
+    created_before: int = 0
+    newest_first: bool = True
+    limit: int = 100
+    after: int = 0
+    """The cursor of the page before."""
+
+    def check(self) -> None:
+        """Check filters and limit."""
+        super().check()
+        _limit(self.limit)
+        if self.lane_id:
+            checks.lane(self.lane_id)
+        for field in ("created_after", "created_before", "after"):
+            checks.integer(field, getattr(self, field), 0, MAX_INT)
+
+
+class InboxPage(Page, frozen=True):
+    """Open waitpoints of all executions, oldest first."""
+
+    waitpoints: tuple[WaitpointView, ...]
+    next: int
+
+
+class ReadInbox(Question[InboxPage], frozen=True, kw_only=True):
+    """Return what waits for a signal, anywhere."""
+
+    after: int = 0
+    limit: int = 100
+
+    def check(self) -> None:
+        """Check cursor and limit."""
+        super().check()
+        checks.integer("after", self.after, 0, MAX_INT)
+        _limit(self.limit)
+
+
+class FeedEntry(Struct, frozen=True):
+    """One line of the history of everything."""
+
+    position: int
+    execution_id: str
+    namespace: str
+    lane_id: str
+    execution_kind: str
+    flow_id: str
+    event: Event
+
+
+class FeedPage(Page, frozen=True):
+    """Lines in the order in which they were written; `next` is where to go on."""
+
+    entries: tuple[FeedEntry, ...]
+    next: int
+
+
+class ReadFeed(Question[FeedPage], frozen=True, kw_only=True):
+    """Return the history of all executions after a position."""
+
+    after: int = 0
+    limit: int = 100
+
+    def check(self) -> None:
+        """Check cursor and limit."""
+        super().check()
+        checks.integer("after", self.after, 0, MAX_INT)
+        _limit(self.limit)
+
+
+class LaneView(Struct, frozen=True):
+    """One lane: how much is in which state, and since when the oldest waits."""
+
+    lane_id: str
+    counts: tuple[tuple[Public, int], ...]
+    oldest_waiting_at: int
+    paused_at: int
+    pause_reason: str
+
+
+class ListLanes(Question[tuple[LaneView, ...]], frozen=True, kw_only=True):
+    """Return every lane that was ever used, by name."""
+
+
+class ListWorkers(Question[tuple[Worker, ...]], frozen=True, kw_only=True):
+    """Return the workers that live now, by instance."""
+
+
+class ListLeases(Question[tuple[str, ...]], frozen=True, kw_only=True):
+    """Return the executions that a worker instance holds."""
+
+    worker_instance_id: str
+
+
+class DuePage(Page, frozen=True):
+    """Executions for which something is due, the earliest first, and when the next thing is."""
+
+    runs: tuple[Execution, ...]
+    next_due_at: int
+    """The earliest time after `before`; 0 when there is none."""
+
+
+class ReadDue(Question[DuePage], frozen=True, kw_only=True):
+    """Return what is due at a time."""
+
+    before: int | None = None
+    """None: now."""
+    limit: int = 100
+
+
+class ListKids(Question[KidList], frozen=True, kw_only=True):
+    """Return the key ids that verify tokens now."""
+
+    def needs(self) -> tuple[Need, ...]:
+        """The keys."""
+        return (("keyring", ()),)

@@ -1,0 +1,97 @@
+"""Which indexes hold an execution: one pure function of its record.
+
+Four indexes are kept, and no more: claimable work by route, lists by lane and state, what is due next, and the leases
+of a worker. Everything else that a reader may ask for is computed from records.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from flowfabric.model.limits import PRIORITY_STEP
+from flowfabric.model.records import Execution, Route
+from flowfabric.model.state import Eligibility, Ownership, Phase, Public
+
+
+class Placement(NamedTuple):
+    """Where the indexes hold one execution."""
+
+    claimable: bool
+    score: int
+    lane_id: str
+    state: Public
+    due_at: int
+    """0: nothing is due, ever."""
+    lease_of: str
+    """The worker instance that holds it, or empty."""
+    claim_id: str
+
+
+def score(run: Execution) -> int:
+    """Order inside a lane: priority first, then the age of the execution; lower runs sooner."""
+    return run.created_at - run.priority * PRIORITY_STEP
+
+
+def claimable(run: Execution) -> bool:
+    """Whether a claim may take it: eligible work, and active work whose lease is gone."""
+    if run.lifecycle_phase is Phase.RUNNABLE:
+        return run.eligibility_state is Eligibility.NOW
+    return run.lifecycle_phase is Phase.ACTIVE and run.ownership_state is not Ownership.LEASED
+
+
+def deadlines(run: Execution) -> list[tuple[int, str]]:
+    """All times at which something happens to it by itself, with the name of what happens."""
+    if run.lifecycle_phase is Phase.TERMINAL:
+        return [(run.completed_at + run.retention_ms, "retention")]
+    times = []
+    if run.ownership_state is Ownership.LEASED:
+        times.append((run.lease_expires_at, "lease"))
+    if run.eligibility_state is Eligibility.UNTIL_TIME:
+        times.append((run.delay_until, "delay"))
+    if run.attempt_deadline_at:
+        times.append((run.attempt_deadline_at, "attempt"))
+    if run.execution_deadline_at:
+        times.append((run.execution_deadline_at, "deadline"))
+    if run.suspension_timeout_at:
+        times.append((run.suspension_timeout_at, "suspension"))
+    times.extend((expires_at, "waitpoint") for _, expires_at in run.pending_waitpoints)
+    return times
+
+
+def placement(run: Execution) -> Placement:
+    """Derive every index entry of an execution."""
+    times = deadlines(run)
+    leased = run.ownership_state is Ownership.LEASED
+    return Placement(
+        claimable=claimable(run),
+        score=score(run),
+        lane_id=run.lane_id,
+        state=run.public_state,
+        due_at=min(times)[0] if times else 0,
+        lease_of=run.current_worker_instance_id if leased else "",
+        claim_id=run.claim_id if leased else "",
+    )
+
+
+def route_of(run: Execution) -> Route:
+    """Name the queue inside its lane that it waits in."""
+    return Route(run.lane_id, run.namespace, run.execution_kind, run.required_capabilities)
+
+
+_BLOCKED = {
+    Eligibility.NOW: "eligible",
+    Eligibility.UNTIL_TIME: "delayed",
+    Eligibility.DEPENDENCIES: "blocked:dependencies",
+    Eligibility.BUDGET: "blocked:budget",
+    Eligibility.QUOTA: "blocked:quota",
+    Eligibility.ROUTE: "blocked:route",
+    Eligibility.OPERATOR: "blocked:operator",
+    Eligibility.LANE: "blocked:lane",
+}
+
+
+def scheduling_set(run: Execution) -> str:
+    """Name the one scheduling set that its vector implies, as operators speak of it."""
+    if run.lifecycle_phase is not Phase.RUNNABLE:
+        return str(run.lifecycle_phase)
+    return _BLOCKED[run.eligibility_state]

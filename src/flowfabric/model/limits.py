@@ -1,0 +1,73 @@
+"""The numbers of the contract, in one place."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MAX_INT: Final = 2**53 - 1
+"""Largest integer that every store keeps exactly."""
+
+DAY_MS: Final = 86_400_000
+NEVER: Final = 9_999_999_999_999
+"""Score of something that has no time of its own."""
+
+MAX_PAYLOAD_BYTES: Final = 1_048_576
+MAX_RESULT_BYTES: Final = 1_048_576
+MAX_STEP_BYTES: Final = 1_048_576
+MAX_FRAME_BYTES: Final = 65_536
+MAX_SIGNAL_BYTES: Final = 65_536
+MAX_DETAIL_BYTES: Final = 16_384
+MAX_TEXT_BYTES: Final = 4_096
+"""Free text: reasons, messages, pointers."""
+MAX_NAME_BYTES: Final = 256
+"""Names: namespaces, kinds, workers, signals, steps, keys."""
+MAX_POLICY_BYTES: Final = 65_536
+
+MAX_PRIORITY: Final = 9_000
+PRIORITY_STEP: Final = 1_000_000_000_000
+
+MAX_LANE_BYTES: Final = 64
+MAX_LANES_PER_CLAIM: Final = 64
+MAX_TASKS_PER_CLAIM: Final = 256
+MAX_BATCH: Final = 1_000
+
+MAX_CAPABILITIES: Final = 256
+MAX_CAPABILITY_BYTES: Final = 4_096
+
+MAX_TAGS: Final = 64
+MAX_TAG_KEY_BYTES: Final = 128
+MAX_TAG_VALUE_BYTES: Final = 1_024
+
+MAX_STEPS: Final = 10_000
+MAX_STEP_BYTES_IN_TASK: Final = 262_144
+
+MAX_PENDING_WAITPOINTS: Final = 256
+MAX_SIGNALS: Final = 10_000
+SIGNAL_LIST_LENGTH: Final = 1_000
+
+DEFAULT_DEDUP_MS: Final = DAY_MS
+DEFAULT_RETENTION_MS: Final = DAY_MS
+DEFAULT_MAX_RECLAIMS: Final = 100
+DEFAULT_MAX_REPLAYS: Final = 10
+DEFAULT_MAX_RETRIES: Final = 3
+DEFAULT_LEASE_TTL_MS: Final = 30_000
+MIN_LEASE_TTL_MS: Final = 1_000
+MAX_LEASE_TTL_MS: Final = 3_600_000
+MAX_GRANT_TTL_MS: Final = 60_000
+LIVENESS_MS: Final = 30_000
+"""How long a worker counts as alive after a claim when it did not register."""
+
+SUSPEND_MEMO_GRACE_MS: Final = 60_000
+SUSPEND_MEMO_MAX_MS: Final = 604_800_000
+TIMEOUT_PAST_TOLERANCE_MS: Final = 600_000
+MAX_CONDITION_DEPTH: Final = 4
+
+FRAME_READ_MAX: Final = 10_000
+STREAM_MAXLEN: Final = 10_000
+SUMMARY_MAXLEN: Final = 64
+MAX_TAIL_MS: Final = 30_000
+MAX_PATCH_DEPTH: Final = 16
+
+FLOW_PARTITIONS: Final = 256
+BUDGET_PARTITIONS: Final = 32
+QUOTA_PARTITIONS: Final = 32

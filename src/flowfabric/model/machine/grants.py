@@ -1,0 +1,172 @@
+"""The classic two-step claim: a grant for one worker, then the claim that uses it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from flowfabric.model.checks import missing_capabilities, worker_capabilities
+from flowfabric.model.contracts.lease import (
+    ClaimedOne,
+    ClaimGranted,
+    ClaimResumed,
+    GrantAndClaim,
+    Granted,
+    IssueClaimGrant,
+    IssueReclaimGrant,
+    Reclaim,
+)
+from flowfabric.model.errors import invalid, refuse
+from flowfabric.model.machine.claim import (
+    at_reclaim_cap,
+    end_at_cap,
+    new_attempt,
+    reclaim,
+    reclaim_cap,
+    task_of,
+)
+from flowfabric.model.machine.lease import resume_attempt
+from flowfabric.model.machine.workspace import KeptRefusal, Workspace, granted, step
+from flowfabric.model.records import Execution, Grant, Lane
+from flowfabric.model.state import AttemptState, Eligibility, Outcome, Ownership, Phase
+
+_LOST = (Ownership.EXPIRED, Ownership.REVOKED)
+
+
+@step(IssueClaimGrant)
+def issue_claim_grant(space: Workspace, command: IssueClaimGrant) -> Granted:
+    """T4: promise eligible work to one worker; unused, the promise leaves nothing to repair."""
+    run = space.execution(command.execution_id)
+    if run.lifecycle_phase is not Phase.RUNNABLE or run.eligibility_state is not Eligibility.NOW:
+        raise refuse("execution_not_eligible")
+    lane: Lane | None = space.get("lane", run.lane_id)
+    if lane is not None and lane.paused_at:
+        raise refuse("execution_not_eligible", text=f"lane {run.lane_id} is paused")
+    kind = "resume" if run.attempt_state is AttemptState.INTERRUPTED else "claim"
+    return _grant(space, run, command, kind)
+
+
+@step(IssueReclaimGrant)
+def issue_reclaim_grant(space: Workspace, command: IssueReclaimGrant) -> Granted:
+    """T10: promise work whose lease is gone to one worker."""
+    run = space.execution(command.execution_id)
+    if run.lifecycle_phase is not Phase.ACTIVE or run.ownership_state not in _LOST:
+        raise refuse("execution_not_reclaimable")
+    return _grant(space, run, command, "reclaim")
+
+
+def _grant(
+    space: Workspace, run: Execution, command: IssueClaimGrant | IssueReclaimGrant, kind: str
+) -> Granted:
+    if command.lane_id and command.lane_id != run.lane_id:
+        raise invalid("lane_id", f"the execution is in lane {run.lane_id}")
+    if granted(run, space.now):
+        raise refuse("grant_already_exists")
+    offered = worker_capabilities(command.worker_capabilities)
+    missing = missing_capabilities(run.required_capabilities, offered)
+    if missing:
+        raise refuse("capability_mismatch", ",".join(missing))
+    grant = Grant(
+        kind, command.worker_id, command.worker_instance_id, space.now, space.now + command.grant_ttl_ms,
+        command.capability_hash, command.route_snapshot_json, command.admission_summary,
+    )  # fmt: skip
+    space.touch(replace(run, grant=(grant,)))
+    return Granted(run.execution_id, run.lane_id, grant.expires_at)
+
+
+def _use_grant(space: Workspace, run: Execution, worker_id: str, kinds: tuple[str, ...]) -> None:
+    """Let the worker pass that was promised this; a promise that is too old is removed."""
+    if not run.grant or run.grant[0].worker_id != worker_id or run.grant[0].kind not in kinds:
+        raise refuse("invalid_claim_grant")
+    if run.grant[0].expires_at < space.now:
+        space.touch(replace(run, grant=()))
+        raise KeptRefusal(refuse("claim_grant_expired"))
+
+
+def _lease(command: ClaimGranted | ClaimResumed) -> dict[str, Any]:
+    return {
+        "worker_id": command.worker_id,
+        "worker_instance_id": command.worker_instance_id,
+        "lease_id": command.lease_id,
+        "lease_ttl_ms": command.lease_ttl_ms,
+    }
+
+
+def _claimed(space: Workspace, run: Execution) -> ClaimedOne:
+    task = task_of(space, run)
+    return ClaimedOne(
+        run.current_lease_id, run.current_lease_epoch, run.lease_expires_at, run.current_attempt_id,
+        run.attempt.index, run.claim_type, task,
+    )  # fmt: skip
+
+
+@step(ClaimGranted)
+def claim_granted(space: Workspace, command: ClaimGranted) -> ClaimedOne:
+    """T5: a new attempt, by grant."""
+    run = space.execution(command.execution_id)
+    if run.lifecycle_phase is not Phase.RUNNABLE:
+        raise refuse("execution_not_leaseable")
+    if run.ownership_state is not Ownership.UNOWNED:
+        raise refuse("lease_conflict")
+    if run.eligibility_state is not Eligibility.NOW or run.terminal_outcome is not Outcome.NONE:
+        raise refuse("execution_not_leaseable")
+    if run.attempt_state is AttemptState.RUNNING:
+        raise refuse("active_attempt_exists")
+    if run.attempt_state is AttemptState.INTERRUPTED:
+        raise refuse("use_claim_resumed_execution")
+    _use_grant(space, run, command.worker_id, ("claim",))
+    return _claimed(space, new_attempt(space, run, command.attempt_id, _lease(command)))
+
+
+@step(ClaimResumed)
+def claim_resumed(space: Workspace, command: ClaimResumed) -> ClaimedOne:
+    """T6: an interrupted attempt goes on, by grant."""
+    run = space.execution(command.execution_id)
+    if run.lifecycle_phase is not Phase.RUNNABLE:
+        raise refuse("execution_not_leaseable")
+    if run.attempt_state is not AttemptState.INTERRUPTED:
+        raise refuse("not_a_resumed_execution")
+    if run.ownership_state is not Ownership.UNOWNED:
+        raise refuse("lease_conflict")
+    if run.eligibility_state is not Eligibility.NOW:
+        raise refuse("execution_not_leaseable")
+    _use_grant(space, run, command.worker_id, ("resume",))
+    return _claimed(space, resume_attempt(space, run, **_lease(command)))
+
+
+@step(GrantAndClaim)
+def grant_and_claim(space: Workspace, command: GrantAndClaim) -> ClaimedOne:
+    """T5, T6: an operator takes one execution by name."""
+    run = space.execution(command.execution_id)
+    if run.lifecycle_phase is not Phase.RUNNABLE:
+        raise refuse("execution_not_eligible")
+    if run.ownership_state is not Ownership.UNOWNED:
+        raise refuse("lease_conflict")
+    if run.terminal_outcome is not Outcome.NONE:
+        raise refuse("execution_not_eligible")
+    if run.attempt_state is AttemptState.RUNNING:
+        raise refuse("active_attempt_exists")
+    if granted(run, space.now):
+        raise refuse("grant_already_exists")
+    lease = _lease(command)
+    if run.attempt_state is AttemptState.INTERRUPTED:
+        return _claimed(space, resume_attempt(space, run, reason="issue_grant_and_claim_resumed", **lease))
+    if run.eligibility_state is not Eligibility.NOW:
+        raise refuse("execution_not_eligible")
+    begun = new_attempt(space, run, command.attempt_id, {**lease, "reason": "issue_grant_and_claim"})
+    return _claimed(space, begun)
+
+
+@step(Reclaim)
+def reclaim_granted(space: Workspace, command: Reclaim) -> ClaimedOne:
+    """T11, T12: by reclaim grant, a new attempt for work whose lease is gone; at its cap it fails instead."""
+    run = space.execution(command.execution_id)
+    if run.lifecycle_phase is not Phase.ACTIVE or run.ownership_state not in _LOST:
+        raise refuse("execution_not_reclaimable")
+    if at_reclaim_cap(run, command.max_reclaim_count):
+        cap = reclaim_cap(run, command.max_reclaim_count)
+        end_at_cap(space, run)
+        raise KeptRefusal(refuse("max_retries_exhausted", str(cap)))
+    _use_grant(space, run, command.worker_id, ("reclaim",))
+    return _claimed(space, reclaim(space, run, command.attempt_id, _lease(command)))

@@ -1,0 +1,299 @@
+"""What every lease-holder operation shares: the fence, the lease, and beginning and ending attempts."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from flowfabric.model.contracts.base import OPERATOR_OVERRIDE, Fence, HolderCommand
+from flowfabric.model.errors import ExecutionNotActive, refuse
+from flowfabric.model.machine.workspace import KeptRefusal, Workspace
+from flowfabric.model.records import Attempt, Execution, Stream, Suspension, Waitpoint
+from flowfabric.model.state import FINAL_LIVES, AttemptState, Life, Ownership, Phase
+from flowfabric.model.transitions import T6, T8, Transition, move
+
+TIMER: Final = "timer"
+
+LEASE_OUT: Final[dict[str, Any]] = {
+    "current_lease_id": "",
+    "current_worker_id": "",
+    "current_worker_instance_id": "",
+    "claim_id": "",
+    "claim_type": "",
+    "lease_acquired_at": 0,
+    "lease_expires_at": 0,
+    "lease_last_renewed_at": 0,
+    "lease_renewal_deadline": 0,
+    "lease_expired_at": 0,
+    "lease_revoked_at": 0,
+    "lease_revoke_reason": "",
+    "lease_end": "",
+}
+"""A lease that is over leaves only its epoch behind."""
+
+
+def not_active(run: Execution) -> ExecutionNotActive:
+    """Refuse with what the caller needs to find out whether its first call succeeded."""
+    return ExecutionNotActive(
+        details=(
+            str(run.terminal_outcome), str(run.current_lease_epoch), str(run.lifecycle_phase), run.current_attempt_id,
+        )
+    )  # fmt: skip
+
+
+def adopt_fence(run: Execution, command: HolderCommand[Any], override: bool) -> Fence:
+    """Check the shape of the fence; an operator without one takes the stored one where that is allowed."""
+    fence = command.fence
+    if fence.whole:
+        return fence
+    if fence.given:
+        raise refuse("partial_fence_triple", field="fence")
+    if override and command.source == OPERATOR_OVERRIDE:
+        return Fence(run.current_lease_id, run.current_lease_epoch, run.current_attempt_id)
+    raise refuse("fence_required", field="fence")
+
+
+def require_lease(space: Workspace, run: Execution, fence: Fence, *, mark: bool = True) -> None:
+    """Let only the holder of a live lease pass; one that has run out is marked in the same step, if asked."""
+    if run.lifecycle_phase is not Phase.ACTIVE:
+        raise not_active(run)
+    if run.ownership_state is Ownership.REVOKED:
+        raise refuse("lease_revoked")
+    if run.ownership_state is Ownership.EXPIRED:
+        raise refuse("lease_expired")
+    if run.lease_expires_at <= space.now:
+        if not mark:
+            raise refuse("lease_expired")
+        lose_lease(space, run, T8, "expired", actor=TIMER)
+        raise KeptRefusal(refuse("lease_expired"))
+    if not holds(run, fence):
+        raise refuse("stale_lease")
+
+
+def holds(run: Execution, fence: Fence) -> bool:
+    """Whether the fence names the current lease and attempt."""
+    return (
+        run.current_lease_id == fence.lease_id
+        and run.current_lease_epoch == fence.lease_epoch
+        and run.current_attempt_id == fence.attempt_id
+    )
+
+
+def hold(
+    space: Workspace, command: HolderCommand[Any], *, override: bool = False, mark: bool = True
+) -> Execution:
+    """Load the execution of a holder's command and make sure that the holder still holds it."""
+    run = space.execution(command.execution_id)
+    require_lease(space, run, adopt_fence(run, command, override), mark=mark)
+    return run
+
+
+def actor_of(run: Execution, command: HolderCommand[Any]) -> str:
+    """Say who acts: whoever the command names, else the worker that holds the lease."""
+    return command.actor or run.current_worker_id
+
+
+def lose_lease(
+    space: Workspace, run: Execution, row: Transition, end: str, *, actor: str, reason: str = ""
+) -> Execution:
+    """T8 in its three forms: the lease ends, the work can be claimed again."""
+    close_stream(space, run, row.closes_stream)
+    lost = move(run, row, space.now, lease_expired_at=space.now, lease_end=end)
+    return space.put_execution(
+        lost, row.event, actor=actor, before=run.public_state, reason=reason, details=lease_details(run)
+    )
+
+
+def lease_details(run: Execution) -> tuple[tuple[str, str], ...]:
+    """Name a lease in the history."""
+    return (
+        ("lease_id", run.current_lease_id),
+        ("attempt_id", run.current_attempt_id),
+        ("worker_id", run.current_worker_id),
+        ("worker_instance_id", run.current_worker_instance_id),
+    )
+
+
+def past_attempt(space: Workspace, run: Execution, fence: Fence) -> Attempt | None:
+    """Find the ended attempt that a fence belongs to, so that a repeated call gets its first answer again."""
+    if not fence.whole or (run.ownership_state is Ownership.LEASED and holds(run, fence)):
+        return None
+    if _belongs(run.attempt, fence):
+        return run.attempt if run.attempt.life in FINAL_LIVES else None
+    if fence.lease_epoch >= run.attempt.lease_epoch:
+        return None
+    attempts: list[Attempt] = space.children("attempt", run.execution_id)
+    return next((attempt for attempt in attempts if _belongs(attempt, fence)), None)
+
+
+def _belongs(attempt: Attempt, fence: Fence) -> bool:
+    return (
+        attempt.attempt_id == fence.attempt_id
+        and attempt.lease_epoch == fence.lease_epoch
+        and attempt.lease_id == fence.lease_id
+    )
+
+
+def begin_lease(
+    space: Workspace,
+    run: Execution,
+    row: Transition,
+    *,
+    worker_id: str,
+    worker_instance_id: str,
+    lease_id: str,
+    lease_ttl_ms: int,
+    attempt: Attempt,
+    claim_type: str,
+    claim_id: str = "",
+    reason: str = "",
+    **changes: Any,
+) -> Execution:
+    """Give a lease on an attempt, new or resumed: the common part of T5, T6 and T11."""
+    now = space.now
+    epoch = run.current_lease_epoch + 1
+    attempt = replace(
+        attempt, life=Life.STARTED, lease_id=lease_id, lease_epoch=epoch, worker_id=worker_id,
+        worker_instance_id=worker_instance_id,
+    )  # fmt: skip
+    begun = move(
+        run, row, now,
+        attempt=attempt, current_attempt_id=attempt.attempt_id, claim_type=claim_type, claim_id=claim_id,
+        current_lease_id=lease_id, current_lease_epoch=epoch, current_worker_id=worker_id,
+        current_worker_instance_id=worker_instance_id, lease_acquired_at=now, lease_expires_at=now + lease_ttl_ms,
+        lease_last_renewed_at=0, lease_renewal_deadline=now + lease_ttl_ms * 2 // 3, lease_expired_at=0,
+        lease_revoked_at=0, lease_revoke_reason="", lease_end="", grant=(), started_at=run.started_at or now,
+        delay_until=0, blocked_at=0, paused_at=0, blocking_detail="",
+        **changes,
+    )  # fmt: skip
+    return space.put_execution(
+        begun,
+        row.event,
+        actor=worker_id,
+        before=run.public_state,
+        reason=reason,
+        details=lease_details(begun),
+    )
+
+
+def begin_attempt(
+    space: Workspace, run: Execution, row: Transition, attempt: Attempt, **lease: Any
+) -> Execution:
+    """Start a new attempt under a new lease (T5, T11)."""
+    timeout = run.policy.attempt_timeout_ms
+    return begin_lease(
+        space, run, row,
+        attempt=attempt, claim_type=attempt.kind, total_attempt_count=run.total_attempt_count + 1, has_stream=False,
+        current_suspension_id="", current_waitpoint_id="", pending_lineage_reason="", pending_requested_by="",
+        pending_previous_index=-1, attempt_timeout_remaining_ms=0,
+        attempt_deadline_at=space.now + timeout if timeout else 0, **lease,
+    )  # fmt: skip
+
+
+def resume_attempt(space: Workspace, run: Execution, **lease: Any) -> Execution:
+    """Go on with an interrupted attempt under a new lease (T6); its timeout runs on from where it stopped."""
+    attempt = replace(run.attempt, resumed_at=space.now, suspended_at=0, suspension_id="")
+    remaining = run.attempt_timeout_remaining_ms
+    return begin_lease(
+        space, run, T6,
+        attempt=attempt, claim_type="resumed", attempt_timeout_remaining_ms=0,
+        attempt_deadline_at=space.now + remaining if remaining else 0, **lease,
+    )  # fmt: skip
+
+
+def set_aside(space: Workspace, run: Execution, suspension_id: str) -> dict[str, Any]:
+    """Say what changes when a holder gives its lease back and keeps its attempt (T16, T17, T18)."""
+    remaining = max(run.attempt_deadline_at - space.now, 1) if run.attempt_deadline_at else 0
+    return {
+        **LEASE_OUT,
+        "attempt": replace(
+            run.attempt, life=Life.SUSPENDED, suspended_at=space.now, suspension_id=suspension_id
+        ),
+        "attempt_deadline_at": 0,
+        "attempt_timeout_remaining_ms": remaining,
+        "current_suspension_id": "",
+        "current_waitpoint_id": "",
+    }
+
+
+def end_attempt(
+    space: Workspace, run: Execution, life: Life, *, reason: str = "", category: str = "", **changes: Any
+) -> Attempt:
+    """End the current attempt, if it has not ended, and give it its row."""
+    attempt = run.attempt
+    if attempt.index < 0 or attempt.life in FINAL_LIVES:
+        return attempt
+    ended = replace(
+        attempt, life=life, ended_at=space.now, failure_reason=reason, failure_category=category, **changes
+    )
+    space.put("attempt", run.execution_id, ended.index, value=ended)
+    return ended
+
+
+def close_stream(space: Workspace, run: Execution, reason: str, *, override: bool = False) -> None:
+    """Close the current attempt's stream, if it has one; a reason given first stands unless overridden."""
+    if not run.has_stream or not reason:
+        return
+    stream: Stream = space.get("stream", run.execution_id, run.attempt.index)
+    if stream.closed_at and not override:
+        return
+    closed = replace(stream, closed_at=stream.closed_at or space.now, closed_reason=reason)
+    space.put("stream", run.execution_id, run.attempt.index, value=closed)
+
+
+def close_waitpoint(space: Workspace, run: Execution, waitpoint_id: str, reason: str, **changes: Any) -> None:
+    """Close a waitpoint that is still open."""
+    waitpoint: Waitpoint | None = space.get("waitpoint", run.execution_id, waitpoint_id)
+    if waitpoint is None or waitpoint.state == "closed":
+        return
+    closed = replace(waitpoint, state="closed", closed_at=space.now, close_reason=reason, **changes)
+    space.put("waitpoint", run.execution_id, waitpoint_id, value=closed)
+
+
+def close_suspension(space: Workspace, run: Execution, reason: str, **changes: Any) -> Suspension:
+    """Close the current suspension and every waitpoint of it."""
+    suspension: Suspension = space.get("suspension", run.execution_id)
+    for waitpoint_id in (suspension.waitpoint_id, *(extra for extra, _ in suspension.additional)):
+        close_waitpoint(space, run, waitpoint_id, reason)
+    closed = replace(suspension, closed_at=space.now, close_reason=reason, **changes)
+    space.put("suspension", run.execution_id, value=closed)
+    return closed
+
+
+def finish(
+    space: Workspace,
+    run: Execution,
+    row: Transition,
+    *,
+    actor: str,
+    reason: str = "",
+    attempt_reason: str = "",
+    category: str = "",
+    suspension_reason: str = "",
+    attempt_changes: dict[str, Any] | None = None,
+    **changes: Any,
+) -> Execution:
+    """End an execution in any way: its attempt, its stream, its waits, and every time that was running."""
+    close_stream(space, run, row.closes_stream, override=row.closes_stream == "reclaimed")
+    if run.lifecycle_phase is Phase.SUSPENDED:
+        close_suspension(space, run, suspension_reason)
+    for waitpoint_id, _ in run.pending_waitpoints:
+        close_waitpoint(space, run, waitpoint_id, "execution_ended")
+    assert row.attempt_life is not None
+    attempt = end_attempt(
+        space, run, row.attempt_life, reason=attempt_reason, category=category, **(attempt_changes or {})
+    )
+    if row.to.attempt is None:
+        changes["attempt_state"] = AttemptState.TERMINAL if attempt.index >= 0 else run.attempt_state
+    details = lease_details(run) if run.current_lease_id else ()
+    ended = move(
+        run, row, space.now,
+        **LEASE_OUT, attempt=attempt, completed_at=space.now, delay_until=0, attempt_deadline_at=0,
+        attempt_timeout_remaining_ms=0, suspension_timeout_at=0, pending_waitpoints=(),
+        blocking_detail="", blocked_at=0, paused_at=0, grant=(), pending_lineage_reason="", pending_requested_by="",
+        pending_previous_index=-1, **changes,
+    )  # fmt: skip
+    return space.put_execution(
+        ended, row.event, actor=actor, before=run.public_state, reason=reason, details=details
+    )

@@ -1,0 +1,324 @@
+"""The table on which one group of commands is decided. It does no I/O.
+
+A step asks the workspace for records; what is not loaded yet it notes as a wish and stops the step. The store loads all
+wishes of the group at once and the step starts again, which is harmless because a step is pure. What a step writes is
+staged, kept when the step succeeds, and dropped when it refuses; later steps of the group see what earlier ones kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+from msgspec.structs import replace
+
+from flowfabric.model.contracts.base import Command, Key, Need
+from flowfabric.model.errors import FlowFabricError, InternalError, refuse
+from flowfabric.model.indexes import claimable, route_of, score
+from flowfabric.model.records import Event, Execution, Record, Route
+from flowfabric.model.state import Ownership
+
+R = TypeVar("R")
+C = TypeVar("C", bound=Command[Any])
+
+MAX_ROUNDS: Final = 64
+"""No step of ours needs more loads than this; more means that a step asks for ever."""
+
+
+class Missing(Exception):  # noqa: N818 - control flow, not an error
+    """A step wants records that are not loaded."""
+
+    def __init__(self, needs: Iterable[Need] = (), heads: dict[Route, int] | None = None) -> None:
+        super().__init__()
+        self.needs = set(needs)
+        self.heads = heads or {}
+
+
+class KeptRefusal(Exception):  # noqa: N818 - control flow, not an error
+    """A refusal that is saved together with what the step has staged."""
+
+    def __init__(self, error: FlowFabricError) -> None:
+        super().__init__()
+        self.error = error
+
+
+class Wishes(NamedTuple):
+    """What a store is asked to load before the next round."""
+
+    needs: set[Need]
+    heads: dict[Route, int]
+    """For each route, how many of its best executions are wanted in all."""
+
+
+class Effect(NamedTuple):
+    """Something that is only written, in order: an event, a frame, a trim, a purge, a sign of life."""
+
+    kind: str
+    key: Key
+    value: Any = None
+
+
+class _Head:
+    """The best executions of a route, as far as they were loaded."""
+
+    __slots__ = ("complete", "ids")
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+        self.complete = False
+
+
+class Workspace:
+    """Records, index answers and staged changes of one group of commands."""
+
+    def __init__(self, now: int) -> None:
+        self.now = now
+        self.chance = 0.0
+        """A number in [0, 1) for the running step; drawn by the store, like the time."""
+        self.current: dict[Need, Any] = {}
+        self.original: dict[Need, Any] = {}
+        """For every record that was changed: what the store holds."""
+        self.effects: list[Effect] = []
+        self._staged: dict[Need, Any] = {}
+        self._staged_effects: list[Effect] = []
+        self._heads: dict[Route, _Head] = {}
+        self._fresh: dict[Route, dict[str, None]] = {}
+        self._fresh_leases: dict[Key, dict[str, None]] = {}
+
+    # What the store tells.
+
+    def learn(self, need: Need, value: Any) -> None:
+        """Take in a loaded record (None: absent), or the answer to an index question."""
+        self.current.setdefault(need, value)
+
+    def learn_heads(self, route: Route, ids: Sequence[str], complete: bool) -> None:
+        """Take in the best executions of a route; their records are learned apart."""
+        head = self._heads.setdefault(route, _Head())
+        head.ids = list(ids)
+        head.complete = complete
+
+    # What a step asks.
+
+    def get(self, kind: str, *key: Any) -> Any:
+        """Return a record, None when it does not exist; stop the step when that is not known yet."""
+        need = (kind, key)
+        if need in self._staged:
+            return self._staged[need]
+        try:
+            return self.current[need]
+        except KeyError:
+            raise Missing((need,)) from None
+
+    def execution(self, execution_id: str) -> Execution:
+        """Return an execution or refuse with `execution_not_found`."""
+        run = self.get("execution", execution_id)
+        if run is None:
+            raise refuse("execution_not_found", field="execution_id")
+        assert isinstance(run, Execution)
+        return run
+
+    def children(self, kind: str, *prefix: Any) -> list[Any]:
+        """Return all records of a kind whose keys begin with a prefix, in the order of their keys."""
+        keys = {(*prefix, *tail) for tail in self.get(f"{kind}*", *prefix)}
+        size = len(prefix)
+        for known, key in (*self.original, *self._staged):
+            if known == kind and key[:size] == prefix:
+                keys.add(key)
+        missing = {(kind, key) for key in keys} - self.current.keys() - self._staged.keys()
+        if missing:
+            raise Missing(missing)
+        found = (self.get(kind, *key) for key in sorted(keys))
+        return [record for record in found if record is not None]
+
+    def leases(self, worker_instance_id: str, claim_id: str) -> list[Execution]:
+        """Return the executions that a worker instance holds from one claim."""
+        key = (worker_instance_id, claim_id)
+        ids = dict.fromkeys((*self.get("leases", *key), *self._fresh_leases.get(key, ())))
+        runs = [self.execution(execution_id) for execution_id in ids]
+        return [
+            run
+            for run in runs
+            if run.ownership_state is Ownership.LEASED
+            and (run.current_worker_instance_id, run.claim_id) == key
+        ]
+
+    def fresh_routes(self, lane_id: str, known: Sequence[Route]) -> list[Route]:
+        """Return the routes of a lane that came into being in this group."""
+        return [route for route in self._fresh if route.lane_id == lane_id and route not in known]
+
+    def best(self, routes: Sequence[Route], count: int) -> list[Execution]:
+        """Return the best claimable executions of some routes, without those that carry a live grant."""
+        wanted: dict[Route, int] = {}
+        found: list[tuple[int, str, Execution]] = []
+        for route in routes:
+            head = self._heads.get(route)
+            live = self._claimable_of(route, head, count)
+            if (head is None or not head.complete) and len(live) < count:
+                wanted[route] = count
+            found.extend((score(run), run.execution_id, run) for run in live)
+        if wanted:
+            raise Missing(heads=wanted)
+        found.sort(key=lambda entry: entry[:2])
+        return [run for _, _, run in found[:count]]
+
+    def _claimable_of(self, route: Route, head: _Head | None, count: int) -> list[Execution]:
+        live: list[Execution] = []
+        if head is not None:
+            for execution_id in head.ids:
+                run = self.get("execution", execution_id)
+                if run is not None and claimable(run) and not granted(run, self.now):
+                    live.append(run)
+                    if len(live) == count:
+                        break
+        for execution_id in self._fresh.get(route, ()):
+            run = self.get("execution", execution_id)
+            if run is not None and claimable(run) and not granted(run, self.now) and run not in live:
+                live.append(run)
+        return live
+
+    # What a step writes.
+
+    def put(self, kind: str, *key: Any, value: Record | None) -> None:
+        """Write a record; None deletes it."""
+        self._staged[kind, key] = value
+
+    def emit(self, kind: str, *key: Any, value: Any = None) -> None:
+        """Write something that is never read back in a step."""
+        self._staged_effects.append(Effect(kind, key, value))
+
+    def put_execution(
+        self,
+        run: Execution,
+        event: str,
+        *,
+        actor: str,
+        before: str,
+        reason: str = "",
+        details: tuple[tuple[str, str], ...] = (),
+    ) -> Execution:
+        """Write an execution together with the line of history that tells of the change."""
+        seq = run.event_count + 1
+        run = replace(run, event_count=seq)
+        self._staged["execution", (run.execution_id,)] = run
+        line = Event(
+            seq, self.now, event, run.attempt.index, run.current_lease_epoch, actor, reason, before,
+            str(run.public_state), details,
+        )  # fmt: skip
+        self._staged_effects.append(Effect("event", (run.execution_id, seq), line))
+        return run
+
+    def touch(self, run: Execution) -> None:
+        """Write an execution whose change is not told in its history."""
+        self._staged["execution", (run.execution_id,)] = replace(run, last_mutation_at=self.now)
+
+    # What the group does between steps.
+
+    def keep(self) -> None:
+        """Make the staged changes of a step part of the group."""
+        for need, value in self._staged.items():
+            if need not in self.original:
+                self.original[need] = self.current.get(need)
+            self.current[need] = value
+            if need[0] == "execution" and value is not None:
+                self._note(value)
+        self.effects.extend(self._staged_effects)
+        self.drop()
+
+    def drop(self) -> None:
+        """Forget the staged changes of a step."""
+        self._staged = {}
+        self._staged_effects = []
+
+    def _note(self, run: Execution) -> None:
+        if claimable(run):
+            self._fresh.setdefault(route_of(run), {})[run.execution_id] = None
+        elif run.ownership_state is Ownership.LEASED and run.claim_id:
+            key = (run.current_worker_instance_id, run.claim_id)
+            self._fresh_leases.setdefault(key, {})[run.execution_id] = None
+
+    def changes(self) -> Iterable[tuple[Need, Any, Any]]:
+        """Yield every changed record: its name, what the store holds, and what it becomes."""
+        for need, old in self.original.items():
+            yield need, old, self.current[need]
+
+
+def granted(run: Execution, now: int) -> bool:
+    """Whether a live grant keeps the execution for somebody."""
+    return bool(run.grant) and run.grant[0].expires_at >= now
+
+
+_STEPS: Final[dict[type[Command[Any]], Callable[[Workspace, Any], Any]]] = {}
+
+
+def step(kind: type[C]) -> Callable[[Callable[[Workspace, C], R]], Callable[[Workspace, C], R]]:
+    """Register the function that decides a kind of command."""
+
+    def register(function: Callable[[Workspace, C], R]) -> Callable[[Workspace, C], R]:
+        _STEPS[kind] = function
+        return function
+
+    return register
+
+
+def decidable() -> frozenset[type[Command[Any]]]:
+    """Name every kind of command that has a step."""
+    return frozenset(_STEPS)
+
+
+Reply = Any
+"""The answer of a command, or the error that refused it."""
+
+
+def run_group(
+    space: Workspace, commands: Sequence[Command[Any]], chances: Sequence[float]
+) -> Generator[Wishes, None, list[Reply]]:
+    """Decide a group of commands; yields wishes and goes on when the store has told the workspace.
+
+    Commands of a group come from different callers at the same moment, so any order is right: one that misses records
+    simply runs in the next round.
+    """
+    replies: list[Reply] = [None] * len(commands)
+    waiting = list(range(len(commands)))
+    wishes = Wishes({need for command in commands for need in command.needs()}, {})
+    for _ in range(MAX_ROUNDS):
+        yield wishes
+        needs: set[Need] = set()
+        heads: dict[Route, int] = {}
+        again: list[int] = []
+        for place in waiting:
+            space.chance = chances[place]
+            try:
+                replies[place] = _decide(space, commands[place])
+            except Missing as missing:
+                space.drop()
+                needs |= missing.needs
+                for route, count in missing.heads.items():
+                    heads[route] = heads.get(route, 0) + count
+                again.append(place)
+        if not again:
+            return replies
+        waiting = again
+        wishes = Wishes(needs, {route: count + len(space.original) for route, count in heads.items()})
+    for place in waiting:
+        replies[place] = InternalError(f"{type(commands[place]).__name__} asks for records without end")
+    return replies
+
+
+def _decide(space: Workspace, command: Command[Any]) -> Reply:
+    try:
+        answer = _STEPS[type(command)](space, command)
+    except KeptRefusal as refusal:
+        space.keep()
+        return refusal.error
+    except FlowFabricError as error:
+        space.drop()
+        return error
+    except Missing:
+        raise
+    except Exception as defect:  # noqa: BLE001 - a defect in one step must not fail its neighbours
+        space.drop()
+        fault = InternalError(f"{type(command).__name__}: {defect!r}")
+        fault.__cause__ = defect
+        return fault
+    space.keep()
+    return answer

@@ -1,0 +1,375 @@
+"""What is stored. Every record is frozen, packs into one array, and begins with its version.
+
+Unset is `""`, `0` or an empty tuple, never null: the same arrays are read and written by stores whose languages
+cannot keep a null inside a list. Fields are only ever appended.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from flowfabric.model.conditions import Condition
+from flowfabric.model.policy import NO_POLICY, Policy
+from flowfabric.model.state import (
+    AttemptState,
+    Blocking,
+    Eligibility,
+    Life,
+    Outcome,
+    Ownership,
+    Phase,
+    Public,
+)
+
+VERSION: Final = 1
+UNSET: Final = -1
+"""Marks an index or a percentage that has no value yet, where 0 would be one."""
+
+
+class Record(Struct, frozen=True, array_like=True):
+    """Base of everything that is stored."""
+
+
+class Attempt(Record, frozen=True, array_like=True):
+    """One run of the handler. The current one lives inside its execution; an ended one also has a row of its own."""
+
+    version: int = VERSION
+    index: int = UNSET
+    attempt_id: str = ""
+    kind: str = ""
+    life: Life = Life.NONE
+    started_at: int = 0
+    resumed_at: int = 0
+    suspended_at: int = 0
+    suspension_id: str = ""
+    ended_at: int = 0
+    lease_id: str = ""
+    lease_epoch: int = 0
+    worker_id: str = ""
+    worker_instance_id: str = ""
+    lineage_reason: str = ""
+    """Why there is an attempt after the first: the retry, replay or reclaim reason."""
+    requested_by: str = ""
+    previous_index: int = UNSET
+    failure_reason: str = ""
+    failure_category: str = ""
+    failure_detail: str = ""
+    ended_by: str = ""
+    """Which call of the holder ended it: `complete`, `fail` or `cancel`; a repeat of that call gets its answer again."""
+    delay_until: int = 0
+    next_index: int = UNSET
+    """With `ended_by` = `fail`: the retry that was promised, or unset when the failure was final."""
+
+
+class Grant(Record, frozen=True, array_like=True):
+    """A short promise that one worker may claim one execution."""
+
+    kind: str
+    worker_id: str
+    worker_instance_id: str
+    created_at: int
+    expires_at: int
+    capability_hash: str = ""
+    route_snapshot_json: str = ""
+    admission_summary: str = ""
+
+
+class Execution(Record, frozen=True, array_like=True):
+    """One unit of durable work, with all that decides what may happen to it."""
+
+    version: int
+    execution_id: str
+    namespace: str
+    lane_id: str
+    execution_kind: str
+    partition: int
+    priority: int
+    creator_identity: str
+    created_at: int
+    last_transition_at: int
+    last_mutation_at: int
+    flow_id: str = ""
+    required_capabilities: tuple[str, ...] = ()
+    fairness_key: str = ""
+    budget_ids: tuple[str, ...] = ()
+    quota_ids: tuple[str, ...] = ()
+    tags: tuple[tuple[str, str], ...] = ()
+    payload_encoding: str = ""
+    result_encoding: str = ""
+    policy: Policy = NO_POLICY
+    retention_ms: int = 0
+
+    lifecycle_phase: Phase = Phase.RUNNABLE
+    ownership_state: Ownership = Ownership.UNOWNED
+    eligibility_state: Eligibility = Eligibility.NOW
+    blocking_reason: Blocking = Blocking.WORKER
+    terminal_outcome: Outcome = Outcome.NONE
+    attempt_state: AttemptState = AttemptState.PENDING_FIRST
+    public_state: Public = Public.WAITING
+    blocking_detail: str = ""
+
+    total_attempt_count: int = 0
+    retry_count: int = 0
+    replay_count: int = 0
+    lease_reclaim_count: int = 0
+    signal_count: int = 0
+    step_count: int = 0
+    event_count: int = 0
+
+    attempt: Attempt = Attempt()
+    current_attempt_id: str = ""
+    claim_type: str = ""
+    """How the current lease was taken: the attempt's kind, or `resumed`."""
+    claim_id: str = ""
+    has_stream: bool = False
+
+    current_lease_id: str = ""
+    current_lease_epoch: int = 0
+    current_worker_id: str = ""
+    current_worker_instance_id: str = ""
+    lease_acquired_at: int = 0
+    lease_expires_at: int = 0
+    lease_last_renewed_at: int = 0
+    lease_renewal_deadline: int = 0
+    lease_expired_at: int = 0
+    lease_revoked_at: int = 0
+    lease_revoke_reason: str = ""
+    lease_end: str = ""
+    grant: tuple[Grant, ...] = ()
+
+    started_at: int = 0
+    completed_at: int = 0
+    delay_until: int = 0
+    execution_deadline_at: int = 0
+    attempt_deadline_at: int = 0
+    attempt_timeout_remaining_ms: int = 0
+    blocked_at: int = 0
+    paused_at: int = 0
+
+    current_suspension_id: str = ""
+    current_waitpoint_id: str = ""
+    suspension_timeout_at: int = 0
+    pending_waitpoints: tuple[tuple[str, int], ...] = ()
+    """Pending waitpoints and when each expires, so that one due time follows from this record alone."""
+
+    pending_lineage_reason: str = ""
+    pending_requested_by: str = ""
+    pending_previous_index: int = UNSET
+
+    progress_pct: int = UNSET
+    progress_message: str = ""
+    progress_updated_at: int = 0
+
+    failure_reason: str = ""
+    failure_category: str = ""
+    cancellation_reason: str = ""
+    cancelled_by: str = ""
+
+
+class Payload(Record, frozen=True, array_like=True):
+    """What the caller sent; written once."""
+
+    input: bytes
+    policy_json: bytes
+
+
+class Result(Record, frozen=True, array_like=True):
+    """What an attempt returned."""
+
+    data: bytes
+    encoding: str
+
+
+class Event(Record, frozen=True, array_like=True):
+    """One line of an execution's history."""
+
+    seq: int
+    at: int
+    event: str
+    attempt_index: int
+    lease_epoch: int
+    actor: str
+    reason: str
+    from_state: str
+    to_state: str
+    details: tuple[tuple[str, str], ...] = ()
+
+
+class SignalRef(Record, frozen=True, array_like=True):
+    """Where a signal is kept: its waitpoint and its number there."""
+
+    waitpoint_id: str
+    number: int
+
+
+class Suspension(Record, frozen=True, array_like=True):
+    """The current or last suspension of an execution."""
+
+    version: int
+    suspension_id: str
+    attempt_index: int
+    waitpoint_id: str
+    waitpoint_key: str
+    additional: tuple[tuple[str, str], ...]
+    """Further waitpoints: (id, key)."""
+    reason_code: str
+    requested_by: str
+    created_at: int
+    timeout_at: int
+    timeout_behavior: str
+    condition: Condition
+    resume_delay_ms: int = 0
+    step_name: str = ""
+    continuation_metadata_pointer: str = ""
+    last_signal_at: int = 0
+    satisfied_at: int = 0
+    closed_at: int = 0
+    close_reason: str = ""
+    closer_signal_id: str = ""
+    satisfiers: tuple[SignalRef, ...] = ()
+    resume_policy_json: str = ""
+
+
+class Waitpoint(Record, frozen=True, array_like=True):
+    """A place where signals arrive."""
+
+    version: int
+    waitpoint_id: str
+    attempt_index: int
+    waitpoint_key: str
+    token: str
+    state: str
+    created_at: int
+    suspension_id: str = ""
+    activated_at: int = 0
+    expires_at: int = 0
+    satisfied_at: int = 0
+    closed_at: int = 0
+    close_reason: str = ""
+    signal_count: int = 0
+    matched_signal_count: int = 0
+    last_signal_at: int = 0
+
+
+class Signal(Record, frozen=True, array_like=True):
+    """One signal as it was accepted."""
+
+    version: int
+    signal_id: str
+    waitpoint_id: str
+    number: int
+    signal_name: str
+    signal_category: str
+    source_type: str
+    source_identity: str
+    payload: bytes
+    payload_encoding: str
+    correlation_id: str
+    idempotency_key: str
+    target_scope: str
+    created_at: int
+    accepted_at: int
+    observed_effect: str
+
+
+class Stream(Record, frozen=True, array_like=True):
+    """The stream of one attempt. Kept frames are those numbered `first` to `frame_count`."""
+
+    version: int
+    attempt_id: str
+    created_at: int
+    first: int = 1
+    frame_count: int = 0
+    last_ms: int = 0
+    last_seq: int = 0
+    total_bytes: int = 0
+    last_frame_at: int = 0
+    closed_at: int = 0
+    closed_reason: str = ""
+    has_durable_frame: bool = False
+    rate_hz: float = 0.0
+    last_best_effort_at: int = 0
+    maxlen_applied_last: int = 0
+    expires_at: int = 0
+    """Only while nothing durable was ever appended: when its frames are forgotten."""
+
+
+class Frame(Record, frozen=True, array_like=True):
+    """One entry of a stream."""
+
+    number: int
+    ms: int
+    seq: int
+    frame_type: str
+    ts: int
+    payload: bytes
+    encoding: str
+    source: str
+    mode: str
+    correlation_id: str = ""
+    summary_version: int = 0
+    ttl_ms: int = 0
+    metadata_json: str = ""
+
+
+class Summary(Record, frozen=True, array_like=True):
+    """The summary document of one attempt's stream."""
+
+    document: bytes
+    doc_version: int
+    patch_kind: str
+    last_updated_ms: int
+    first_applied_ms: int
+
+
+class Step(Record, frozen=True, array_like=True):
+    """The stored result of one durable step."""
+
+    name: str
+    call_index: int
+    attempt_index: int
+    at: int
+    encoding: str
+    result: bytes
+
+
+class Memo(Record, frozen=True, array_like=True):
+    """The remembered answer of a call that carried an idempotency key."""
+
+    value: bytes
+    expires_at: int
+
+
+class Lane(Record, frozen=True, array_like=True):
+    """A lane that an operator has touched."""
+
+    version: int
+    lane_id: str
+    paused_at: int = 0
+    pause_reason: str = ""
+
+
+class Worker(Record, frozen=True, array_like=True):
+    """A worker process that has registered, or has asked for work lately."""
+
+    version: int
+    worker_id: str
+    worker_instance_id: str
+    namespace: str
+    lanes: tuple[str, ...]
+    capabilities: tuple[str, ...]
+    last_heartbeat_at: int
+    liveness_ttl_ms: int
+    registered_at: int
+    """0 for a worker that only claimed."""
+
+
+class Route(Record, frozen=True, array_like=True):
+    """Work that the same workers can take: one queue inside a lane."""
+
+    lane_id: str
+    namespace: str
+    execution_kind: str
+    capabilities: tuple[str, ...]

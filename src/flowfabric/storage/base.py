@@ -1,0 +1,99 @@
+"""The boundary between the engine and its stores.
+
+Every operation is a command object with a typed answer; a store decides it in one atomic step. The same objects are
+sent to every store, over HTTP, and to the bare machine that the tests compare with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol, TypeVar
+
+from msgspec import Struct
+
+from flowfabric.model.contracts.base import Command
+from flowfabric.model.contracts.reads import Question
+from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.ids import Partitions
+
+R = TypeVar("R")
+
+Clock = Callable[[], int]
+"""Returns milliseconds since 1970; injected, so that tests and simulations own the time."""
+
+
+class Subscription(Protocol):
+    """Wakes its owner when something happened that it listens to. Spurious wake-ups are allowed, lost ones are not."""
+
+    async def wait(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - the wait itself is the purpose
+        """Return True when woken, False when the time is over."""
+
+
+class Commands(Protocol):
+    """What clients and workers need."""
+
+    @property
+    def partitions(self) -> Partitions:
+        """How ids are spread."""
+
+    async def apply(self, command: Command[R]) -> R:
+        """Decide one command; raise the error that refuses it."""
+
+    async def apply_many(self, commands: Sequence[Command[R]]) -> list[R | FlowFabricError]:
+        """Decide several commands, each on its own; refusals are returned in place."""
+
+    async def read(self, question: Question[R]) -> R:
+        """Answer a question."""
+
+    def subscribe(self, topics: Iterable[str]) -> AbstractAsyncContextManager[Subscription]:
+        """Listen to topics: `lane:<lane>`, `execution:<id>`, `due`, `feed`."""
+
+    async def close(self) -> None:
+        """Let everything go."""
+
+
+class RepairReport(Struct, frozen=True):
+    """What a comparison of records and indexes found and, if asked to, mended."""
+
+    checked: int
+    wrong: tuple[str, ...]
+    """One sentence for each entry that was not as its record says."""
+    fixed: bool
+
+
+class Dump(Struct, frozen=True):
+    """Everything that a store holds, in a form that is equal for equal contents on every store."""
+
+    records: dict[str, dict[tuple[Any, ...], Any]]
+    """By kind and key."""
+    indexes: dict[str, dict[str, Any]]
+    """By execution: the kept index entries as the store has them."""
+    history: dict[str, tuple[Any, ...]]
+    frames: dict[tuple[str, int], tuple[Any, ...]]
+    counts: dict[tuple[str, str, str], int]
+    """By lane, namespace and public state."""
+
+
+class Upkeep(Commands, Protocol):
+    """What the engine needs besides: the baton, repair, clean-up and a look at everything."""
+
+    def now(self) -> int:
+        """Return the store's time."""
+
+    async def take_baton(self, name: str, holder: str, ttl_ms: int) -> bool:
+        """Hold or keep the right to do something alone, for a while."""
+
+    async def drop_baton(self, name: str, holder: str) -> None:
+        """Give that right back at once."""
+
+    async def collect(self, limit: int = 1000) -> int:
+        """Delete what has expired and is never read again; return how many rows went."""
+
+    async def repair(self, *, fix: bool = True) -> RepairReport:
+        """Compare every index entry with what its record implies."""
+
+    async def dump(self) -> Dump:
+        """Return everything; for proofs and small stores."""
+
+
