@@ -95,5 +95,3 @@ class Upkeep(Commands, Protocol):
 
     async def dump(self) -> Dump:
         """Return everything; for proofs and small stores."""
-
-

@@ -12,7 +12,17 @@ from flowfabric.model.contracts.lease import SignalView, StepView
 from flowfabric.model.errors import invalid
 from flowfabric.model.ids import check_uuid, parse_cursor, parse_entry_id
 from flowfabric.model.limits import FRAME_READ_MAX, MAX_INT
-from flowfabric.model.records import Attempt, Event, Execution, Frame, Lane, Payload, Result, Suspension, Worker
+from flowfabric.model.records import (
+    Attempt,
+    Event,
+    Execution,
+    Frame,
+    Lane,
+    Payload,
+    Result,
+    Suspension,
+    Worker,
+)
 from flowfabric.model.state import Public
 from flowfabric.model.tokens import KidList
 
@@ -181,7 +191,7 @@ class _StreamQuestion(ExecutionQuestion[StreamPage], frozen=True, kw_only=True):
         """Check index and count."""
         super().check()
         checks.integer("attempt_index", self.attempt_index, 0, MAX_INT)
-        if not isinstance(self.count, int) or self.count < 1:
+        if self.count < 1:
             raise invalid("count", "count_limit must be >= 1")
         if self.count > FRAME_READ_MAX:
             raise invalid("count", "count_limit_exceeds_hard_cap")

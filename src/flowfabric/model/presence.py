@@ -1,0 +1,37 @@
+"""What a claim tells of its worker: that it lives."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from flowfabric.model.contracts.lease import Claim
+from flowfabric.model.limits import LIVENESS_MS
+from flowfabric.model.records import VERSION, Worker
+
+DEFAULT_NAMESPACE: Final = "default"
+RENOTE_MS: Final = 5_000
+"""A sign of life is written at most this often; a claim happens far more often."""
+
+
+def presence_key(claim: Claim) -> tuple[str, str]:
+    """Name the worker record that a claim refreshes."""
+    return claim.namespace or DEFAULT_NAMESPACE, claim.worker_instance_id
+
+
+def presence(claim: Claim, known: Worker | None, now: int) -> Worker | None:
+    """Return the worker record after a claim, or None when there is nothing worth writing."""
+    if known is None or (not known.registered_at and _differs(claim, known)):
+        namespace, instance = presence_key(claim)
+        return Worker(
+            VERSION, claim.worker_id, instance, namespace, claim.lanes, tuple(sorted(set(claim.capabilities))), now,
+            LIVENESS_MS, 0,
+        )  # fmt: skip
+    if 0 <= now - known.last_heartbeat_at < RENOTE_MS:
+        return None
+    return replace(known, last_heartbeat_at=now)
+
+
+def _differs(claim: Claim, known: Worker) -> bool:
+    return known.lanes != claim.lanes or known.capabilities != tuple(sorted(set(claim.capabilities)))

@@ -1,0 +1,82 @@
+"""What every store does before and after a command, once: checks on the way in, errors on the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, TypeVar, cast
+
+from flowfabric.model.contracts.base import Command, ExecutionCommand
+from flowfabric.model.contracts.reads import Question
+from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.ids import Partitions, check_execution_id
+from flowfabric.storage.base import Clock
+from flowfabric.storage.wake import Hub, Listener
+
+R = TypeVar("R")
+
+
+class Front:
+    """Base of stores that run the machine in this process."""
+
+    def __init__(self, clock: Clock, partitions: Partitions) -> None:
+        partitions.check()
+        self._clock = clock
+        self._partitions = partitions
+        self.hub = Hub()
+
+    @property
+    def partitions(self) -> Partitions:
+        """How ids are spread."""
+        return self._partitions
+
+    def now(self) -> int:
+        """Return the store's time."""
+        return self._clock()
+
+    def subscribe(self, topics: Iterable[str]) -> AbstractAsyncContextManager[Listener]:
+        """Listen to topics."""
+        return self.hub.subscribe(topics)
+
+    async def apply(self, command: Command[R]) -> R:
+        """Decide one command; raise the error that refuses it."""
+        self._check(command)
+        return _unwrap(cast("R | FlowFabricError", (await self._decide((command,)))[0]))
+
+    async def apply_many(self, commands: Sequence[Command[R]]) -> list[R | FlowFabricError]:
+        """Decide several commands, each on its own; refusals are returned in place."""
+        replies: list[Any] = [self._refusal(command) for command in commands]
+        sound = [place for place, refusal in enumerate(replies) if refusal is None]
+        answers = await self._decide([commands[place] for place in sound]) if sound else []
+        for place, answer in zip(sound, answers, strict=True):
+            replies[place] = answer
+        return replies
+
+    async def read(self, question: Question[R]) -> R:
+        """Answer a question."""
+        self._check(question)
+        return _unwrap(cast("R | FlowFabricError", await self._ask(question)))
+
+    async def _decide(self, commands: Sequence[Command[Any]]) -> list[Any]:
+        raise NotImplementedError
+
+    async def _ask(self, question: Question[Any]) -> Any:
+        raise NotImplementedError
+
+    def _check(self, command: Command[Any]) -> None:
+        command.check()
+        if isinstance(command, ExecutionCommand):
+            check_execution_id(command.execution_id, self._partitions)
+
+    def _refusal(self, command: Command[Any]) -> FlowFabricError | None:
+        try:
+            self._check(command)
+        except FlowFabricError as error:
+            return error
+        return None
+
+
+def _unwrap(reply: R | FlowFabricError) -> R:
+    if isinstance(reply, FlowFabricError):
+        raise reply
+    return reply

@@ -1,0 +1,80 @@
+"""The bare machine: no files, no threads, everything in plain sight."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from flowfabric.model.contracts.base import Command
+from flowfabric.model.contracts.reads import Question
+from flowfabric.model.ids import Partitions
+from flowfabric.model.machine import Workspace, run_group
+from flowfabric.storage.base import Clock, Dump, RepairReport
+from flowfabric.storage.front import Front
+from flowfabric.storage.memory.tables import Tables
+from flowfabric.storage.wake import topics_of
+
+
+class MemoryStore(Front):
+    """A store for tests and comparisons; it forgets everything when it goes."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock = lambda: time.time_ns() // 1_000_000,
+        partitions: Partitions | None = None,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        super().__init__(clock, partitions or Partitions())
+        self.tables = Tables()
+        self._chance = chance
+        self._batons: dict[str, tuple[str, int]] = {}
+
+    async def _decide(self, commands: Sequence[Command[Any]]) -> list[Any]:
+        space, replies = self._run(commands)
+        self.tables.save(space)
+        self.hub.publish(*topics_of(space))
+        return replies
+
+    async def _ask(self, question: Question[Any]) -> Any:
+        _, replies = self._run((question,))
+        return replies[0]
+
+    def _run(self, commands: Sequence[Command[Any]]) -> tuple[Workspace, list[Any]]:
+        space = Workspace(self.now())
+        group = run_group(space, commands, [self._chance() for _ in commands])
+        try:
+            while True:
+                self.tables.load(space, next(group))
+        except StopIteration as done:
+            return space, done.value
+
+    async def take_baton(self, name: str, holder: str, ttl_ms: int) -> bool:
+        """Hold or keep the right to do something alone, for a while."""
+        owner, until = self._batons.get(name, ("", 0))
+        if owner not in {"", holder} and until > self.now():
+            return False
+        self._batons[name] = (holder, self.now() + ttl_ms)
+        return True
+
+    async def drop_baton(self, name: str, holder: str) -> None:
+        """Give that right back at once."""
+        if self._batons.get(name, ("", 0))[0] == holder:
+            del self._batons[name]
+
+    async def collect(self, limit: int = 1000) -> int:
+        """Delete what has expired and is never read again."""
+        return self.tables.collect(self.now(), limit)
+
+    async def repair(self, *, fix: bool = True) -> RepairReport:
+        """There is nothing to compare: every index answer is computed from the records."""
+        return RepairReport(len(self.tables.order), (), fix)
+
+    async def dump(self) -> Dump:
+        """Return everything."""
+        return self.tables.dump()
+
+    async def close(self) -> None:
+        """Let everything go."""

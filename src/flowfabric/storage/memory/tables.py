@@ -1,0 +1,236 @@
+"""Plain dictionaries that hold what the machine decided, and answer its questions by looking at everything.
+
+Slow and obvious on purpose: every index answer is computed from the records, so that this is what the other stores
+are compared with.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Any
+
+from flowfabric.model.contracts.base import Need
+from flowfabric.model.contracts.reads import FeedEntry, ListExecutions
+from flowfabric.model.indexes import claimable, placement, route_of, score
+from flowfabric.model.listing import LOOK_AHEAD, driven, matches
+from flowfabric.model.machine import Effect, Wishes, Workspace
+from flowfabric.model.presence import presence, presence_key
+from flowfabric.model.records import Event, Execution, Frame, Memo, Route, Worker
+from flowfabric.model.state import Public
+from flowfabric.storage.base import Dump
+
+OWNED = ("payload", "result", "attempt", "suspension", "waitpoint", "signal", "stream", "summary", "step")
+"""Kinds whose keys begin with the execution that they belong to."""
+
+
+class Tables:
+    """Everything that a store holds."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, dict[tuple[Any, ...], Any]] = defaultdict(dict)
+        self.order: dict[str, int] = {}
+        """When each execution came, as a number."""
+        self.arrivals = 0
+        self.feed: list[FeedEntry] = []
+        self.feed_position = 0
+        self.frames: dict[tuple[str, int], list[Frame]] = defaultdict(list)
+        self.waitpoint_order: dict[tuple[str, str], int] = {}
+
+    @property
+    def runs(self) -> list[Execution]:
+        """All executions, in the order in which they came."""
+        return [self.records["execution"][key,] for key in self.order]
+
+    # Loading.
+
+    def load(self, space: Workspace, wishes: Wishes) -> None:
+        """Tell the workspace what it wishes to know."""
+        for need in wishes.needs:
+            space.learn(need, self._answer(need))
+        for route, count in wishes.heads.items():
+            self._load_heads(space, route, count)
+
+    def _load_heads(self, space: Workspace, route: Route, count: int) -> None:
+        waiting = [run for run in self.runs if claimable(run) and route_of(run) == route]
+        waiting.sort(key=lambda run: (score(run), run.execution_id))
+        best = waiting[:count]
+        for run in best:
+            space.learn(("execution", (run.execution_id,)), run)
+            payload = ("payload", (run.execution_id,))
+            space.learn(payload, self._answer(payload))
+        space.learn_heads(route, [run.execution_id for run in best], len(waiting) <= count)
+
+    def _answer(self, need: Need) -> Any:
+        kind, key = need
+        if kind.endswith("*"):
+            size = len(key)
+            return [full[size:] for full in self.records[kind[:-1]] if full[:size] == key]
+        question = getattr(self, f"_{kind}", None)
+        return question(*key) if question else self.records[kind].get(key)
+
+    def _routes(self, lane_id: str) -> tuple[Route, ...]:
+        return tuple(dict.fromkeys(route_of(run) for run in self.runs if run.lane_id == lane_id))
+
+    def _leases(self, instance: str, claim_id: str | None) -> tuple[str, ...]:
+        held = ((run.execution_id, placement(run)) for run in self.runs)
+        return tuple(
+            execution_id
+            for execution_id, place in held
+            if place.lease_of == instance and claim_id in {None, place.claim_id}
+        )
+
+    def _history(self, execution_id: str, after: int, limit: int) -> tuple[Event, ...]:
+        lines = [
+            entry.event
+            for entry in self.feed
+            if entry.execution_id == execution_id and entry.event.seq > after
+        ]
+        return tuple(lines[:limit])
+
+    def _frames(
+        self,
+        execution_id: str,
+        attempt: int,
+        from_ms: int,
+        from_seq: int,
+        to_ms: int,
+        to_seq: int,
+        count: int,
+    ) -> tuple[Frame, ...]:
+        low, high = (from_ms, from_seq), (to_ms, to_seq)
+        kept = [f for f in self.frames[execution_id, attempt] if low <= (f.ms, f.seq) <= high]
+        return tuple(kept[:count])
+
+    def _executions(self, question: ListExecutions) -> tuple[tuple[Execution, ...], int]:
+        ordered = sorted(self.order.items(), key=lambda item: item[1], reverse=question.newest_first)
+        seen = 0
+        found: list[Execution] = []
+        last = 0
+        for execution_id, place in ordered:
+            run = self.records["execution"][execution_id,]
+            if not _beyond(question, place) or not driven(question, run):
+                continue
+            if seen == question.limit * LOOK_AHEAD or len(found) == question.limit:
+                return tuple(found), last
+            seen += 1
+            last = place
+            if matches(question, run):
+                found.append(run)
+        return tuple(found), 0
+
+    def _inbox(self, after: int, limit: int) -> tuple[tuple[int, str, Any], ...]:
+        rows = [
+            (place, key[0], self.records["waitpoint"][key])
+            for key, place in self.waitpoint_order.items()
+            if place > after and self.records["waitpoint"][key].state != "closed"
+        ]
+        return tuple(sorted(rows, key=lambda row: row[0])[:limit])
+
+    def _feed(self, after: int, limit: int) -> tuple[FeedEntry, ...]:
+        return tuple([entry for entry in self.feed if entry.position > after][:limit])
+
+    def _workers(self) -> tuple[Worker, ...]:
+        return tuple(self.records["worker"][key] for key in sorted(self.records["worker"]))
+
+    def _lanes(self) -> tuple[tuple[str, tuple[tuple[Public, int], ...], int], ...]:
+        names = {run.lane_id for run in self.runs} | {key[0] for key in self.records["lane"]}
+        rows = []
+        for name in sorted(names):
+            runs = [run for run in self.runs if run.lane_id == name]
+            counts = Counter(run.public_state for run in runs)
+            oldest = [run.created_at for run in runs if run.public_state is Public.WAITING]
+            rows.append((name, tuple(sorted(counts.items())), min(oldest, default=0)))
+        return tuple(rows)
+
+    def _due(self, before: int, limit: int) -> tuple[tuple[Execution, ...], int]:
+        times = sorted(
+            (placement(run).due_at, run.execution_id, run) for run in self.runs if placement(run).due_at
+        )
+        due = [run for at, _, run in times if at <= before]
+        later = [at for at, _, _ in times if at > before]
+        return tuple(due[:limit]), min(later, default=0)
+
+    # Saving.
+
+    def save(self, space: Workspace) -> None:
+        """Take over what the group changed."""
+        for (kind, key), _, new in space.changes():
+            if kind == "execution" and new is not None and key[0] not in self.order:
+                self.arrivals += 1
+                self.order[key[0]] = self.arrivals
+            if kind == "waitpoint" and key not in self.waitpoint_order:
+                self.waitpoint_order[key] = len(self.waitpoint_order) + 1
+            if new is None:
+                self.records[kind].pop(key, None)
+            else:
+                self.records[kind][key] = new
+        for effect in space.effects:
+            getattr(self, f"_on_{effect.kind}")(space, effect)
+
+    def _on_event(self, space: Workspace, effect: Effect) -> None:
+        run = space.current["execution", (effect.key[0],)]
+        self.feed_position += 1
+        self.feed.append(
+            FeedEntry(
+                self.feed_position, run.execution_id, run.namespace, run.lane_id, run.execution_kind, run.flow_id,
+                effect.value,
+            )
+        )  # fmt: skip
+
+    def _on_frame(self, _: Workspace, effect: Effect) -> None:
+        self.frames[effect.key].append(effect.value)
+
+    def _on_trim(self, _: Workspace, effect: Effect) -> None:
+        self.frames[effect.key] = [f for f in self.frames[effect.key] if f.number >= effect.value]
+
+    def _on_drop_steps(self, _: Workspace, effect: Effect) -> None:
+        self._forget("step", effect.key[0])
+
+    def _on_purge(self, _: Workspace, effect: Effect) -> None:
+        gone = effect.key[0]
+        self.order.pop(gone, None)
+        for kind in OWNED:
+            self._forget(kind, gone)
+        self.feed = [entry for entry in self.feed if entry.execution_id != gone]
+        for key in [key for key in self.frames if key[0] == gone]:
+            del self.frames[key]
+        for waitpoint in [key for key in self.waitpoint_order if key[0] == gone]:
+            del self.waitpoint_order[waitpoint]
+
+    def _on_seen(self, space: Workspace, effect: Effect) -> None:
+        key = presence_key(effect.value)
+        worker = presence(effect.value, self.records["worker"].get(key), space.now)
+        if worker is not None:
+            self.records["worker"][key] = worker
+
+    def _forget(self, kind: str, execution_id: str) -> None:
+        for key in [key for key in self.records[kind] if key[0] == execution_id]:
+            del self.records[kind][key]
+
+    def collect(self, now: int, limit: int) -> int:
+        """Delete what has expired and is never read again."""
+        memos: dict[tuple[Any, ...], Memo] = self.records["memo"]
+        gone = [key for key, memo in memos.items() if memo.expires_at <= now][:limit]
+        for key in gone:
+            del memos[key]
+        return len(gone)
+
+    def dump(self) -> Dump:
+        """Return everything."""
+        counts = Counter((run.lane_id, run.namespace, str(run.public_state)) for run in self.runs)
+        history: dict[str, list[Event]] = defaultdict(list)
+        for entry in self.feed:
+            history[entry.execution_id].append(entry.event)
+        return Dump(
+            records={kind: dict(rows) for kind, rows in self.records.items() if rows},
+            indexes={run.execution_id: {"placement": placement(run)} for run in self.runs},
+            history={key: tuple(lines) for key, lines in history.items()},
+            frames={key: tuple(rows) for key, rows in self.frames.items() if rows},
+            counts=dict(counts),
+        )
+
+
+def _beyond(question: ListExecutions, place: int) -> bool:
+    if not question.after:
+        return True
+    return place < question.after if question.newest_first else place > question.after

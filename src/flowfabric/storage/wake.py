@@ -1,0 +1,120 @@
+"""Waking: who listens to what, in this process.
+
+Topics are `lane:<lane>` (something became claimable), `execution:<id>` (its record, history or stream changed), `feed`
+(history was written) and `due` (something falls due earlier than the engine knew).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Final
+
+from flowfabric.model.indexes import claimable, placement
+from flowfabric.model.machine import Workspace
+from flowfabric.model.records import Execution
+
+EVERYTHING: Final = "*"
+"""Wakes every listener; sent when the exact topics are too many or unknown."""
+
+
+class Listener:
+    """One waiting place. It remembers that it was woken until it is asked."""
+
+    def __init__(self, topics: frozenset[str]) -> None:
+        self.topics = topics
+        self._loop = asyncio.get_running_loop()
+        self._event = asyncio.Event()
+
+    async def wait(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - the wait itself is the purpose
+        """Return True when woken since the last wait, False when the time is over."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._event.wait()
+        except TimeoutError:
+            return False
+        self._event.clear()
+        return True
+
+    def wake(self) -> None:
+        """Wake it, from any thread."""
+        try:
+            self._loop.call_soon_threadsafe(self._event.set)
+        except RuntimeError:  # its loop has ended; nobody waits there any more
+            return
+
+
+class Hub:
+    """All listeners of one store in this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._listeners: dict[str, set[Listener]] = {}
+        self.horizon = 0
+        """Until when the engine sleeps; what falls due later need not wake it. 0: it does not sleep."""
+
+    @asynccontextmanager
+    async def subscribe(self, topics: Iterable[str]) -> AsyncIterator[Listener]:
+        """Listen to some topics for a while."""
+        listener = Listener(frozenset(topics))
+        with self._lock:
+            for topic in listener.topics:
+                self._listeners.setdefault(topic, set()).add(listener)
+        try:
+            yield listener
+        finally:
+            with self._lock:
+                for topic in listener.topics:
+                    listeners = self._listeners[topic]
+                    listeners.discard(listener)
+                    if not listeners:
+                        del self._listeners[topic]
+
+    def publish(self, topics: Iterable[str], due_at: int = 0) -> None:
+        """Wake whoever listens to any of the topics, from any thread."""
+        with self._lock:
+            if not self._listeners:
+                return
+            if EVERYTHING in topics:
+                woken = {listener for listeners in self._listeners.values() for listener in listeners}
+            else:
+                woken = set()
+                for topic in topics:
+                    woken |= self._listeners.get(topic, set())
+                if due_at and due_at < self.horizon:
+                    woken |= self._listeners.get("due", set())
+        for listener in woken:
+            listener.wake()
+
+
+def topics_of(space: Workspace) -> tuple[set[str], int]:
+    """Say whom a saved group wakes, and the earliest time at which something new falls due."""
+    topics: set[str] = set()
+    due_at = 0
+    for (kind, key), old, new in space.changes():
+        if kind == "lane":
+            topics.add(f"lane:{key[0]}")
+        elif kind == "execution":
+            topics.add(f"execution:{key[0]}")
+            if new is not None:
+                due_at = _earlier(due_at, _of_execution(topics, old, new))
+    for effect in space.effects:
+        if effect.kind == "frame":
+            topics.add(f"execution:{effect.key[0]}")
+        elif effect.kind == "event":
+            topics.add("feed")
+    return topics, due_at
+
+
+def _of_execution(topics: set[str], old: Execution | None, new: Execution) -> int:
+    if claimable(new) and (old is None or not claimable(old) or old.grant):
+        topics.add(f"lane:{new.lane_id}")
+    due_at = placement(new).due_at
+    before = placement(old).due_at if old is not None else 0
+    return due_at if due_at and (not before or due_at < before) else 0
+
+
+def _earlier(first: int, second: int) -> int:
+    return min(first, second) if first and second else first or second
