@@ -75,7 +75,7 @@ def placement(run: Execution) -> Placement:
 
 def route_of(run: Execution) -> Route:
     """Name the queue inside its lane that it waits in."""
-    return Route(run.lane_id, run.namespace, run.execution_kind, run.required_capabilities)
+    return Route(run.lane_id, run.execution_kind, run.required_capabilities)
 
 
 _BLOCKED = {

@@ -6,12 +6,14 @@ cannot keep a null inside a list. Fields are only ever appended.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Struct
 
 from flowfabric.model.conditions import Condition
 from flowfabric.model.policy import NO_POLICY, Policy
+from flowfabric.model.redaction import shown, shown_text
 from flowfabric.model.state import (
     AttemptState,
     Blocking,
@@ -233,7 +235,7 @@ class Suspension(Record, frozen=True, array_like=True):
 
 
 class Waitpoint(Record, frozen=True, array_like=True):
-    """A place where signals arrive."""
+    """A place where signals arrive. Its token is a secret: `repr` hides it."""
 
     version: int
     waitpoint_id: str
@@ -251,6 +253,14 @@ class Waitpoint(Record, frozen=True, array_like=True):
     signal_count: int = 0
     matched_signal_count: int = 0
     last_signal_at: int = 0
+    first_signal: int = 1
+    """Number of the oldest signal that is kept; those before were trimmed."""
+
+    def __repr__(self) -> str:
+        return shown_text(self, "token")
+
+    def __rich_repr__(self) -> Iterator[tuple[str, object]]:  # type: ignore[override]
+        return shown(self, "token")
 
 
 class Signal(Record, frozen=True, array_like=True):
@@ -336,10 +346,16 @@ class Step(Record, frozen=True, array_like=True):
 
 
 class Memo(Record, frozen=True, array_like=True):
-    """The remembered answer of a call that carried an idempotency key."""
+    """The remembered answer of a call that carried an idempotency key. It may hold tokens: `repr` hides it."""
 
     value: bytes
     expires_at: int
+
+    def __repr__(self) -> str:
+        return shown_text(self, "value")
+
+    def __rich_repr__(self) -> Iterator[tuple[str, object]]:  # type: ignore[override]
+        return shown(self, "value")
 
 
 class Lane(Record, frozen=True, array_like=True):
@@ -370,6 +386,5 @@ class Route(Record, frozen=True, array_like=True):
     """Work that the same workers can take: one queue inside a lane."""
 
     lane_id: str
-    namespace: str
     execution_kind: str
     capabilities: tuple[str, ...]

@@ -40,7 +40,7 @@ def claim(space: Workspace, command: Claim) -> Claimed:
     place = 0
     while routes and len(tasks) < command.max_tasks:
         # One question for all that is still wanted; executions that end at their cap make room for others.
-        runs = space.best(routes, command.max_tasks - len(tasks))
+        runs = space.best(routes, command.namespace, command.max_tasks - len(tasks))
         if not runs:
             break
         for run in runs:
@@ -72,10 +72,8 @@ def _routes(space: Workspace, command: Claim) -> list[Route]:
 
 
 def _serves(command: Claim, route: Route) -> bool:
-    return (
-        (command.kinds is None or route.execution_kind in command.kinds)
-        and (not command.namespace or route.namespace == command.namespace)
-        and not missing_capabilities(route.capabilities, command.capabilities)
+    return (command.kinds is None or route.execution_kind in command.kinds) and not missing_capabilities(
+        route.capabilities, command.capabilities
     )
 
 
@@ -173,9 +171,8 @@ def resume_of(space: Workspace, run: Execution) -> tuple[Resume | None, tuple[Si
 
 def satisfying(space: Workspace, run: Execution, suspension: Suspension) -> tuple[SignalView, ...]:
     """Return the signals that satisfied a suspension; those that were trimmed since are left out."""
-    signals: list[Signal | None] = [
-        space.get("signal", run.execution_id, ref.waitpoint_id, ref.number) for ref in suspension.satisfiers
-    ]
+    keys = [(run.execution_id, ref.waitpoint_id, ref.number) for ref in suspension.satisfiers]
+    signals: list[Signal | None] = space.several("signal", keys)
     return tuple(signal_view(signal) for signal in signals if signal is not None)
 
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from flowfabric.model.contracts.base import Command, Key, Need
 from flowfabric.model.errors import FlowFabricError, InternalError, refuse
 from flowfabric.model.indexes import claimable, route_of, score
+from flowfabric.model.limits import MAX_INT
 from flowfabric.model.records import Event, Execution, Record, Route
 from flowfabric.model.state import Ownership
 
@@ -25,10 +26,14 @@ MAX_ROUNDS: Final = 64
 """No step of ours needs more loads than this; more means that a step asks for ever."""
 
 
+Head = tuple[Route, str]
+"""The front of a route's queue: of one namespace, or of all when that is empty."""
+
+
 class Missing(Exception):  # noqa: N818 - control flow, not an error
     """A step wants records that are not loaded."""
 
-    def __init__(self, needs: Iterable[Need] = (), heads: dict[Route, int] | None = None) -> None:
+    def __init__(self, needs: Iterable[Need] = (), heads: dict[Head, int] | None = None) -> None:
         super().__init__()
         self.needs = set(needs)
         self.heads = heads or {}
@@ -46,8 +51,8 @@ class Wishes(NamedTuple):
     """What a store is asked to load before the next round."""
 
     needs: set[Need]
-    heads: dict[Route, int]
-    """For each route, how many of its best executions are wanted in all."""
+    heads: dict[Head, int]
+    """For each head, how many of its best executions are wanted in all."""
 
 
 class Effect(NamedTuple):
@@ -58,14 +63,14 @@ class Effect(NamedTuple):
     value: Any = None
 
 
-class _Head:
-    """The best executions of a route, as far as they were loaded."""
+class _Front(NamedTuple):
+    """The best executions of a head, as far as they were loaded."""
 
-    __slots__ = ("complete", "ids")
+    ids: tuple[str, ...] = ()
+    complete: bool = False
 
-    def __init__(self) -> None:
-        self.ids: list[str] = []
-        self.complete = False
+
+_UNKNOWN: Final = _Front()
 
 
 class Workspace:
@@ -81,7 +86,7 @@ class Workspace:
         self.effects: list[Effect] = []
         self._staged: dict[Need, Any] = {}
         self._staged_effects: list[Effect] = []
-        self._heads: dict[Route, _Head] = {}
+        self._fronts: dict[Head, _Front] = {}
         self._fresh: dict[Route, dict[str, None]] = {}
         self._fresh_leases: dict[Key, dict[str, None]] = {}
 
@@ -91,11 +96,9 @@ class Workspace:
         """Take in a loaded record (None: absent), or the answer to an index question."""
         self.current.setdefault(need, value)
 
-    def learn_heads(self, route: Route, ids: Sequence[str], complete: bool) -> None:
+    def learn_head(self, head: Head, ids: Sequence[str], complete: bool) -> None:
         """Take in the best executions of a route; their records are learned apart."""
-        head = self._heads.setdefault(route, _Head())
-        head.ids = list(ids)
-        head.complete = complete
+        self._fronts[head] = _Front(tuple(ids), complete)
 
     # What a step asks.
 
@@ -108,6 +111,14 @@ class Workspace:
             return self.current[need]
         except KeyError:
             raise Missing((need,)) from None
+
+    def several(self, kind: str, keys: Iterable[Key]) -> list[Any]:
+        """Return many records, None where one does not exist; what is not loaded is wished for all at once."""
+        keys = list(keys)
+        missing = {(kind, key) for key in keys} - self.current.keys() - self._staged.keys()
+        if missing:
+            raise Missing(missing)
+        return [self.get(kind, *key) for key in keys]
 
     def execution(self, execution_id: str) -> Execution:
         """Return an execution or refuse with `execution_not_found`."""
@@ -146,34 +157,36 @@ class Workspace:
         """Return the routes of a lane that came into being in this group."""
         return [route for route in self._fresh if route.lane_id == lane_id and route not in known]
 
-    def best(self, routes: Sequence[Route], count: int) -> list[Execution]:
+    def best(self, routes: Sequence[Route], namespace: str, count: int) -> list[Execution]:
         """Return the best claimable executions of some routes, without those that carry a live grant."""
-        wanted: dict[Route, int] = {}
+        wanted: dict[Head, int] = {}
         found: list[tuple[int, str, Execution]] = []
         for route in routes:
-            head = self._heads.get(route)
-            live = self._claimable_of(route, head, count)
-            if (head is None or not head.complete) and len(live) < count:
-                wanted[route] = count
-            found.extend((score(run), run.execution_id, run) for run in live)
+            head = (route, namespace)
+            front = self._fronts.get(head, _UNKNOWN)
+            live = self._takeable(front.ids, namespace, count)
+            if not front.complete and len(live) < count:
+                wanted[head] = count + len(front.ids)
+            live |= self._takeable(self._fresh.get(route, ()), namespace, MAX_INT)
+            found.extend((score(run), run.execution_id, run) for run in live.values())
         if wanted:
             raise Missing(heads=wanted)
         found.sort(key=lambda entry: entry[:2])
         return [run for _, _, run in found[:count]]
 
-    def _claimable_of(self, route: Route, head: _Head | None, count: int) -> list[Execution]:
-        live: list[Execution] = []
-        if head is not None:
-            for execution_id in head.ids:
-                run = self.get("execution", execution_id)
-                if run is not None and claimable(run) and not granted(run, self.now):
-                    live.append(run)
-                    if len(live) == count:
-                        break
-        for execution_id in self._fresh.get(route, ()):
-            run = self.get("execution", execution_id)
-            if run is not None and claimable(run) and not granted(run, self.now) and run not in live:
-                live.append(run)
+    def _takeable(self, ids: Iterable[str], namespace: str, count: int) -> dict[str, Execution]:
+        live: dict[str, Execution] = {}
+        for execution_id in ids:
+            run: Execution | None = self.get("execution", execution_id)
+            if (
+                run is not None
+                and claimable(run)
+                and not granted(run, self.now)
+                and namespace in {"", run.namespace}
+            ):
+                live[execution_id] = run
+                if len(live) == count:
+                    break
         return live
 
     # What a step writes.
@@ -283,7 +296,7 @@ def run_group(
     for _ in range(MAX_ROUNDS):
         yield wishes
         needs: set[Need] = set()
-        heads: dict[Route, int] = {}
+        heads: dict[Head, int] = {}
         again: list[int] = []
         for place in waiting:
             space.chance = chances[place]
@@ -292,13 +305,13 @@ def run_group(
             except Missing as missing:
                 space.drop()
                 needs |= missing.needs
-                for route, count in missing.heads.items():
-                    heads[route] = heads.get(route, 0) + count
+                for head, count in missing.heads.items():
+                    heads[head] = heads.get(head, 0) + count
                 again.append(place)
         if not again:
             return replies
         waiting = again
-        wishes = Wishes(needs, {route: count + len(space.original) for route, count in heads.items()})
+        wishes = Wishes(needs, heads)
     for place in waiting:
         replies[place] = InternalError(f"{type(commands[place]).__name__} asks for records without end")
     return replies

@@ -13,7 +13,7 @@ from flowfabric.model.contracts.base import Need
 from flowfabric.model.contracts.reads import FeedEntry, ListExecutions
 from flowfabric.model.indexes import claimable, placement, route_of, score
 from flowfabric.model.listing import LOOK_AHEAD, driven, matches
-from flowfabric.model.machine import Effect, Wishes, Workspace
+from flowfabric.model.machine import Effect, Head, Wishes, Workspace
 from flowfabric.model.presence import presence, presence_key
 from flowfabric.model.records import Event, Execution, Frame, Memo, Route, Worker
 from flowfabric.model.state import Public
@@ -47,18 +47,23 @@ class Tables:
         """Tell the workspace what it wishes to know."""
         for need in wishes.needs:
             space.learn(need, self._answer(need))
-        for route, count in wishes.heads.items():
-            self._load_heads(space, route, count)
+        for head, count in wishes.heads.items():
+            self._load_head(space, head, count)
 
-    def _load_heads(self, space: Workspace, route: Route, count: int) -> None:
-        waiting = [run for run in self.runs if claimable(run) and route_of(run) == route]
+    def _load_head(self, space: Workspace, head: Head, count: int) -> None:
+        route, namespace = head
+        waiting = [
+            run
+            for run in self.runs
+            if claimable(run) and route_of(run) == route and namespace in {"", run.namespace}
+        ]
         waiting.sort(key=lambda run: (score(run), run.execution_id))
         best = waiting[:count]
         for run in best:
             space.learn(("execution", (run.execution_id,)), run)
             payload = ("payload", (run.execution_id,))
             space.learn(payload, self._answer(payload))
-        space.learn_heads(route, [run.execution_id for run in best], len(waiting) <= count)
+        space.learn_head(head, [run.execution_id for run in best], len(waiting) <= count)
 
     def _answer(self, need: Need) -> Any:
         kind, key = need
@@ -69,7 +74,9 @@ class Tables:
         return question(*key) if question else self.records[kind].get(key)
 
     def _routes(self, lane_id: str) -> tuple[Route, ...]:
-        return tuple(dict.fromkeys(route_of(run) for run in self.runs if run.lane_id == lane_id))
+        return tuple(
+            dict.fromkeys(route_of(run) for run in self.runs if run.lane_id == lane_id and claimable(run))
+        )
 
     def _leases(self, instance: str, claim_id: str | None) -> tuple[str, ...]:
         held = ((run.execution_id, placement(run)) for run in self.runs)
