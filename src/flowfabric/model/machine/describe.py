@@ -1,0 +1,163 @@
+"""One execution as users see it, and why it does not run now.
+
+What depends on more than the execution is never stored: a paused lane or a missing worker shows when
+somebody looks.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+from flowfabric.model.checks import missing_capabilities
+from flowfabric.model.conditions import OPERATOR_ONLY, TIMEOUT_ONLY, Condition, referenced_keys
+from flowfabric.model.contracts.reads import Because, Describe, Description
+from flowfabric.model.evaluation import satisfiers
+from flowfabric.model.machine.claim import lost_reason
+from flowfabric.model.machine.workers import alive
+from flowfabric.model.machine.workspace import Workspace, granted, step
+from flowfabric.model.records import Execution, Lane, Suspension, Worker
+from flowfabric.model.state import Blocking, Eligibility, Ownership, Phase
+
+_WORDS: Final = {
+    Blocking.DELAY: "delayed",
+    Blocking.RESUME_DELAY: "resumed, and delayed",
+    Blocking.CHILDREN: "waits until its children have ended",
+    Blocking.BUDGET: "its budget is used up",
+    Blocking.QUOTA: "its quota is used up",
+    Blocking.CAPABLE_WORKER: "blocked until a capable worker comes",
+    Blocking.OPERATOR: "paused by an operator",
+    Blocking.POLICY: "paused by policy",
+}
+
+
+class _Queue(NamedTuple):
+    """What stands between claimable work and a worker."""
+
+    eligibility: Eligibility
+    blocking: Blocking
+    detail: str
+
+
+@step(Describe)
+def describe(space: Workspace, question: Describe) -> Description:
+    """Show one execution together with what its lane and the living workers make of it."""
+    run = space.execution(question.execution_id)
+    lane: Lane | None = space.get("lane", run.lane_id)
+    known: tuple[Worker, ...] = space.get("workers")
+    workers = tuple(worker for worker in known if alive(worker, space.now) and _serves(worker, run))
+    queue = _queue(run, lane, workers, space.now)
+    shown = run
+    if run.lifecycle_phase is Phase.RUNNABLE and run.eligibility_state is Eligibility.NOW:
+        shown = replace(run, eligibility_state=queue.eligibility, blocking_reason=queue.blocking)
+    return Description(shown, _because(space, run, queue), lane, workers)
+
+
+def _serves(worker: Worker, run: Execution) -> bool:
+    return run.lane_id in worker.lanes and worker.namespace in {"", run.namespace}
+
+
+def _queue(run: Execution, lane: Lane | None, workers: tuple[Worker, ...], now: int) -> _Queue:
+    if lane is not None and lane.paused_at:
+        why = f": {lane.pause_reason}" if lane.pause_reason else ""
+        detail = f"lane {run.lane_id} is paused {_since(lane.paused_at, now)}{why}"
+        return _Queue(Eligibility.LANE, Blocking.POLICY, detail)
+    living = f"{_count(len(workers), 'live worker')} on lane {run.lane_id}"
+    required = run.required_capabilities
+    able = sum(not missing_capabilities(required, worker.capabilities) for worker in workers)
+    if workers and not able:
+        return _Queue(Eligibility.ROUTE, Blocking.CAPABLE_WORKER, f"{_lacks(required, workers)}; {living}")
+    if able < len(workers):
+        living = f"{living}, {able} of them able to run it"
+    return _Queue(Eligibility.NOW, Blocking.WORKER, living)
+
+
+def _lacks(required: tuple[str, ...], workers: tuple[Worker, ...]) -> str:
+    offered = {token for worker in workers for token in worker.capabilities}
+    missing = missing_capabilities(required, offered)
+    if missing:
+        return f"needs {', '.join(missing)}, which no live worker has"
+    return f"needs {', '.join(required)}, which no live worker has all together"
+
+
+def _because(space: Workspace, run: Execution, queue: _Queue) -> tuple[Because, ...]:
+    if run.lifecycle_phase is Phase.TERMINAL or run.ownership_state is Ownership.LEASED:
+        return ()
+    if run.lifecycle_phase is Phase.SUSPENDED:
+        return (_suspended(space, run),)
+    last = Because(str(queue.blocking), queue.detail)
+    if run.lifecycle_phase is Phase.ACTIVE:
+        return (_lost(run, space.now), *_promised(run, space.now), last)
+    if run.eligibility_state is Eligibility.NOW:
+        return (*_promised(run, space.now), last)
+    return (_held_back(run, space.now),)
+
+
+def _lost(run: Execution, now: int) -> Because:
+    at = run.lease_revoked_at or run.lease_expired_at
+    holder = f"{run.current_worker_id} ({run.current_worker_instance_id})"
+    return Because(
+        lost_reason(run), f"the lease of {holder} is gone {_since(at, now)}; waits to be reclaimed"
+    )
+
+
+def _promised(run: Execution, now: int) -> tuple[Because, ...]:
+    if not granted(run, now):
+        return ()
+    grant = run.grant[0]
+    holder = f"{grant.worker_id} ({grant.worker_instance_id})"
+    return (Because("grant_held", f"promised to {holder} {_until(grant.expires_at, now)}"),)
+
+
+def _held_back(run: Execution, now: int) -> Because:
+    if run.blocking_reason is Blocking.RETRY_BACKOFF:
+        words = f"attempt {run.attempt.index} failed ({run.failure_reason}); the next one waits"
+    else:
+        words = _WORDS.get(run.blocking_reason, str(run.blocking_reason))
+    if run.blocking_detail:
+        words = f"{words}: {run.blocking_detail}"
+    if run.eligibility_state is Eligibility.UNTIL_TIME:
+        return Because(str(run.blocking_reason), f"{words} {_until(run.delay_until, now)}")
+    return Because(
+        str(run.blocking_reason), f"{words}, {_since(run.blocked_at or run.last_transition_at, now)}"
+    )
+
+
+def _suspended(space: Workspace, run: Execution) -> Because:
+    suspension: Suspension = space.get("suspension", run.execution_id)
+    words = f"waits for {_awaited(suspension.condition)} {_since(suspension.created_at, space.now)}"
+    came = len(satisfiers(suspension.condition))
+    if came:
+        words = f"{words}; {_count(came, 'signal')} counted so far"
+    if run.suspension_timeout_at:
+        end = f"{suspension.timeout_behavior} at {run.suspension_timeout_at}"
+        words = f"{words}; if nothing comes: {end}"
+    return Because(str(run.blocking_reason), words)
+
+
+def _awaited(condition: Condition) -> str:
+    if condition.tree:
+        return f"its condition on {', '.join(referenced_keys(condition)) or 'no waitpoint'}"
+    if condition.names == (OPERATOR_ONLY,):
+        return "an operator"
+    if condition.names == (TIMEOUT_ONLY,):
+        return "its timeout"
+    if not any(condition.names):
+        return "any signal" if condition.minimum == 1 else f"any {condition.minimum} signals"
+    if len(condition.names) == 1:
+        return f"signal {condition.names[0]}"
+    how_many = {"any": "one", "all": "all"}.get(condition.mode, str(condition.minimum))
+    return f"{how_many} of the signals {', '.join(name or '(any)' for name in condition.names)}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number or 'no'} {noun}s"
+
+
+def _since(at: int, now: int) -> str:
+    return f"since {at} ({max(now - at, 0)} ms ago)"
+
+
+def _until(at: int, now: int) -> str:
+    return f"until {at} ({max(at - now, 0)} ms from now)"

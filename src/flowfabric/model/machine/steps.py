@@ -1,0 +1,38 @@
+"""Durable steps: results that outlive the attempt that made them."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from flowfabric.model.contracts.streams import PutStep, StepExisting, StepStored
+from flowfabric.model.errors import refuse
+from flowfabric.model.limits import MAX_STEPS
+from flowfabric.model.machine.lease import actor_of, hold
+from flowfabric.model.machine.workspace import Workspace, step
+from flowfabric.model.records import Step
+
+
+@step(PutStep)
+def put_step(space: Workspace, command: PutStep) -> StepStored | StepExisting:
+    """Store the first result of a step; every later one, also a repeat of the first, gets what is stored."""
+    run = hold(space, command)
+    known: Step | None = space.get("step", run.execution_id, command.step_name)
+    if known is not None:
+        return StepExisting(known.result, known.encoding)
+    if run.step_count >= MAX_STEPS:
+        raise refuse("step_limit_exceeded", str(MAX_STEPS))
+    call_index = run.step_count if command.call_index is None else command.call_index
+    space.put(
+        "step", run.execution_id, command.step_name,
+        value=Step(
+            command.step_name, call_index, run.attempt.index, space.now, command.encoding, command.result
+        ),
+    )  # fmt: skip
+    space.put_execution(
+        replace(run, step_count=run.step_count + 1, last_mutation_at=space.now),
+        "step",
+        actor=actor_of(run, command),
+        before=run.public_state,
+        details=(("name", command.step_name),),
+    )
+    return StepStored()

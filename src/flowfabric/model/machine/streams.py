@@ -1,0 +1,146 @@
+"""Frames: what the holder of a lease tells while it works."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from flowfabric.model.contracts.streams import Appended, AppendFrames, FrameInput
+from flowfabric.model.errors import refuse
+from flowfabric.model.frames import FrameMode, frame_mode, keep_entries, next_rate, normalise_bounds
+from flowfabric.model.ids import entry_id
+from flowfabric.model.limits import MAX_INT, SUMMARY_MAXLEN
+from flowfabric.model.machine.lease import adopt_fence, holds
+from flowfabric.model.machine.workspace import Workspace, step
+from flowfabric.model.merge_patch import apply_patch, patch_kind
+from flowfabric.model.records import VERSION, Execution, Frame, Stream, Summary
+from flowfabric.model.state import Ownership, Phase
+
+BEST_EFFORT_TTL_MS: Final = 60_000
+"""How long best-effort frames are worth keeping when the call does not say."""
+MAX_SUMMARY_BYTES: Final = 1_048_576
+
+
+@step(AppendFrames)
+def append_frames(space: Workspace, command: AppendFrames) -> tuple[Appended, ...]:
+    """Append frames to the stream of the running attempt, all or none. Not told in the history."""
+    run = _owned(space, command)
+    place = (run.execution_id, run.attempt.index)
+    before: Stream | None = space.get("stream", *place) if run.has_stream else None
+    stream = _opened(before, run, space.now)
+    modes = [frame_mode(frame.mode) for frame in command.frames]
+    summary: Summary | None = space.get("summary", *place) if "summary" in modes else None
+    frames: list[Frame] = []
+    answers: list[Appended] = []
+    for sent, mode in zip(command.frames, modes, strict=True):
+        if mode == "summary":
+            summary = _patched(summary, sent, space.now)
+        version = summary.doc_version if summary is not None and mode == "summary" else 0
+        stream = _trimmed(_counted(stream, sent, space.now), run, sent, mode, space.now)
+        frames.append(_frame(stream, sent, mode, version, space.now))
+        answers.append(Appended(entry_id(stream.last_ms, stream.last_seq), stream.frame_count, version))
+    _write(space, run, before, stream, frames)
+    if summary is not None:
+        space.put("summary", *place, value=summary)
+    return tuple(answers)
+
+
+def forgotten(stream: Stream, now: int) -> bool:
+    """Whether the time of a stream that never held anything durable is over, and its frames with it."""
+    return bool(stream.expires_at) and stream.expires_at <= now
+
+
+def _owned(space: Workspace, command: AppendFrames) -> Execution:
+    """Let only the lease holder pass. A lease that has run out is left for others to mark."""
+    run: Execution | None = space.get("execution", command.execution_id)
+    if run is None:
+        raise refuse("stream_closed")
+    fence = adopt_fence(run, command, override=False)
+    if run.lifecycle_phase is not Phase.ACTIVE:
+        raise refuse("stream_closed")
+    if (
+        run.ownership_state is not Ownership.LEASED
+        or run.lease_expires_at <= space.now
+        or command.attempt_index not in {None, run.attempt.index}
+        or not holds(run, fence)
+    ):
+        raise refuse("stale_owner_cannot_append")
+    return run
+
+
+def _opened(stream: Stream | None, run: Execution, now: int) -> Stream:
+    if stream is None:
+        return Stream(VERSION, run.current_attempt_id, now)
+    if stream.closed_at:
+        raise refuse("stream_closed")
+    return replace(stream, first=stream.frame_count + 1) if forgotten(stream, now) else stream
+
+
+def _counted(stream: Stream, sent: FrameInput, now: int) -> Stream:
+    """Give a frame its number and its id. A clock that stands or goes back never makes ids go back."""
+    ms, seq = (now, 0) if now > stream.last_ms else (stream.last_ms, stream.last_seq + 1)
+    return replace(
+        stream, frame_count=stream.frame_count + 1, last_ms=ms, last_seq=seq, last_frame_at=now,
+        total_bytes=stream.total_bytes + len(sent.payload),
+    )  # fmt: skip
+
+
+def _trimmed(stream: Stream, run: Execution, sent: FrameInput, mode: FrameMode, now: int) -> Stream:
+    """Drop the oldest frames as the mode of the newest one says, whatever their own modes were."""
+    if mode == "best_effort":
+        return _trimmed_by_rate(stream, sent, now)
+    keep = SUMMARY_MAXLEN if mode == "summary" else sent.retention_maxlen or run.policy.stream_maxlen
+    return replace(_keeping(stream, keep), has_durable_frame=True, expires_at=0)
+
+
+def _trimmed_by_rate(stream: Stream, sent: FrameInput, now: int) -> Stream:
+    ttl_ms = _ttl(sent)
+    floor, ceiling, alpha = normalise_bounds(sent.maxlen_floor, sent.maxlen_ceiling, sent.ema_alpha)
+    rate = next_rate(stream.rate_hz, stream.last_best_effort_at, now, ttl_ms, floor, alpha)
+    expires_at = 0 if stream.has_durable_frame else min(now + 2 * ttl_ms, MAX_INT)
+    return replace(
+        _keeping(stream, keep_entries(rate, ttl_ms, floor, ceiling)),
+        rate_hz=rate, last_best_effort_at=now, expires_at=expires_at,
+    )  # fmt: skip
+
+
+def _keeping(stream: Stream, keep: int) -> Stream:
+    return replace(stream, first=max(stream.first, stream.frame_count - keep + 1), maxlen_applied_last=keep)
+
+
+def _ttl(sent: FrameInput) -> int:
+    return sent.ttl_ms or BEST_EFFORT_TTL_MS
+
+
+def _patched(summary: Summary | None, sent: FrameInput, now: int) -> Summary:
+    old = summary or Summary(b"", 0, "", 0, now)
+    document = apply_patch(old.document, sent.payload)
+    if len(document) > MAX_SUMMARY_BYTES:
+        text = f"the summary would be {len(document)} bytes long; at most {MAX_SUMMARY_BYTES} are allowed"
+        raise refuse("payload_too_large", text=text, field="payload")
+    return Summary(document, old.doc_version + 1, patch_kind(sent.patch_kind), now, old.first_applied_ms)
+
+
+def _frame(stream: Stream, sent: FrameInput, mode: FrameMode, version: int, now: int) -> Frame:
+    return Frame(
+        number=stream.frame_count, ms=stream.last_ms, seq=stream.last_seq, frame_type=sent.frame_type,
+        ts=now if sent.ts is None else sent.ts, payload=sent.payload, encoding=sent.encoding,
+        source=sent.source, mode=mode, correlation_id=sent.correlation_id, summary_version=version,
+        ttl_ms=_ttl(sent) if mode == "best_effort" else 0, metadata_json=sent.metadata_json,
+    )  # fmt: skip
+
+
+def _write(
+    space: Workspace, run: Execution, before: Stream | None, stream: Stream, frames: list[Frame]
+) -> None:
+    place = (run.execution_id, run.attempt.index)
+    if before is None:
+        space.touch(replace(run, has_stream=True))
+    space.put("stream", *place, value=stream)
+    for frame in frames:
+        # What the same call has pushed out again need not be stored first.
+        if frame.number >= stream.first:
+            space.emit("frame", *place, value=frame)
+    if before is not None and stream.first > before.first:
+        space.emit("trim", *place, value=stream.first)

@@ -1,0 +1,236 @@
+"""Answers to questions. A view stages nothing: it shows records, or what a store found in its indexes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from flowfabric.model.contracts.lease import StepView
+from flowfabric.model.contracts.reads import (
+    DuePage,
+    ExecutionPage,
+    FeedPage,
+    FrameView,
+    GetPayload,
+    GetResult,
+    GetStep,
+    HistoryPage,
+    LaneView,
+    ListAttempts,
+    ListExecutions,
+    ListKids,
+    ListLanes,
+    ListLeases,
+    ListSteps,
+    ListWorkers,
+    ReadDue,
+    ReadFeed,
+    ReadHistory,
+    ReadStream,
+    ReadSummary,
+    ResultView,
+    StreamPage,
+    SummaryView,
+    TailStream,
+)
+from flowfabric.model.ids import entry_id, parse_cursor, parse_entry_id
+from flowfabric.model.limits import MAX_INT
+from flowfabric.model.machine.streams import forgotten
+from flowfabric.model.machine.workers import alive
+from flowfabric.model.machine.workspace import Workspace, step
+from flowfabric.model.records import (
+    Attempt,
+    Event,
+    Frame,
+    Lane,
+    Payload,
+    Result,
+    Step,
+    Stream,
+    Summary,
+    Worker,
+)
+from flowfabric.model.state import FINAL_LIVES, Public
+from flowfabric.model.tokens import KeyRing, KidList, list_kids
+
+Position = tuple[int, int]
+_BEGIN: Final[Position] = (0, 0)
+_END: Final[Position] = (MAX_INT, MAX_INT)
+
+
+# One execution.
+
+
+@step(GetPayload)
+def get_payload(space: Workspace, question: GetPayload) -> Payload:
+    """Return what the caller sent."""
+    run = space.execution(question.execution_id)
+    payload: Payload = space.get("payload", run.execution_id)
+    return payload
+
+
+@step(GetResult)
+def get_result(space: Workspace, question: GetResult) -> ResultView:
+    """Return the result of the present run, or of a named attempt of any run."""
+    run = space.execution(question.execution_id)
+    index = question.attempt_index
+    if index is None:
+        if run.public_state is not Public.COMPLETED:
+            return ResultView(run.public_state, None)
+        index = run.attempt.index
+    result: Result | None = space.get("result", run.execution_id, index)
+    return ResultView(run.public_state, result)
+
+
+@step(ListAttempts)
+def list_attempts(space: Workspace, question: ListAttempts) -> tuple[Attempt, ...]:
+    """Return the ended attempts, which have rows, and the one inside the execution that has not ended."""
+    run = space.execution(question.execution_id)
+    ended: list[Attempt] = space.children("attempt", run.execution_id)
+    going_on = run.attempt.index >= 0 and run.attempt.life not in FINAL_LIVES
+    return (*ended, run.attempt) if going_on else tuple(ended)
+
+
+@step(ReadHistory)
+def read_history(space: Workspace, question: ReadHistory) -> HistoryPage:
+    """Return lines of history; line numbers are dense, so the record knows whether more follow."""
+    run = space.execution(question.execution_id)
+    events: tuple[Event, ...] = space.get("history", run.execution_id, question.after, question.limit)
+    full = len(events) == question.limit and events[-1].seq < run.event_count
+    return HistoryPage(events, events[-1].seq if full else 0)
+
+
+@step(ListSteps)
+def list_steps(space: Workspace, question: ListSteps) -> tuple[StepView, ...]:
+    """Return all stored steps in the order of their calls."""
+    run = space.execution(question.execution_id)
+    steps: list[Step] = space.children("step", run.execution_id)
+    return tuple(_step_view(each) for each in sorted(steps, key=lambda each: (each.call_index, each.at)))
+
+
+@step(GetStep)
+def get_step(space: Workspace, question: GetStep) -> StepView | None:
+    """Return one stored step."""
+    run = space.execution(question.execution_id)
+    found: Step | None = space.get("step", run.execution_id, question.step_name)
+    return None if found is None else _step_view(found)
+
+
+def _step_view(each: Step) -> StepView:
+    return StepView(each.name, each.call_index, each.at, each.encoding, each.result)
+
+
+# Streams.
+
+
+@step(ReadStream)
+def read_stream(space: Workspace, question: ReadStream) -> StreamPage:
+    """Return frames between two positions, both inclusive."""
+    low = _position("from", question.from_)
+    high = _position("to", question.to, upper=True)
+    return _frames(space, question, low, high)
+
+
+@step(TailStream)
+def tail_stream(space: Workspace, question: TailStream) -> StreamPage:
+    """Return the frames after a position."""
+    ms, seq = parse_entry_id("after", question.after)
+    return _frames(space, question, (ms, seq + 1), _END)
+
+
+def _position(field: str, cursor: str, *, upper: bool = False) -> Position:
+    kind, position = parse_cursor(field, cursor, upper=upper)
+    if position is not None:
+        return position
+    return _BEGIN if kind == "start" else _END
+
+
+def _frames(space: Workspace, question: ReadStream | TailStream, low: Position, high: Position) -> StreamPage:
+    run = space.execution(question.execution_id)
+    place = (run.execution_id, question.attempt_index)
+    stream: Stream | None = space.get("stream", *place)
+    if stream is None:
+        return StreamPage(())
+    frames: tuple[Frame, ...] = ()
+    if not forgotten(stream, space.now):
+        frames = space.get("frames", *place, *low, *high, question.count)
+    shown = tuple(
+        FrameView(entry_id(frame.ms, frame.seq), frame)
+        for frame in frames
+        if not (question.exclude_best_effort and frame.mode == "best_effort")
+    )
+    return StreamPage(shown, stream.closed_at, stream.closed_reason)
+
+
+@step(ReadSummary)
+def read_summary(space: Workspace, question: ReadSummary) -> SummaryView | None:
+    """Return the summary document of one attempt."""
+    run = space.execution(question.execution_id)
+    found: Summary | None = space.get("summary", run.execution_id, question.attempt_index)
+    if found is None:
+        return None
+    return SummaryView(
+        found.document, found.doc_version, found.patch_kind, found.last_updated_ms, found.first_applied_ms
+    )
+
+
+# Everything.
+
+
+@step(ListExecutions)
+def list_executions(space: Workspace, question: ListExecutions) -> ExecutionPage:
+    """Return a page of executions as the store found them."""
+    runs, cursor = space.get("executions", question)
+    return ExecutionPage(runs, cursor)
+
+
+@step(ReadFeed)
+def read_feed(space: Workspace, question: ReadFeed) -> FeedPage:
+    """Return the history of everything; at its end, the next place to look is where the reader stands."""
+    entries = space.get("feed", question.after, question.limit)
+    return FeedPage(entries, entries[-1].position if entries else question.after)
+
+
+@step(ListLanes)
+def list_lanes(space: Workspace, _: ListLanes) -> tuple[LaneView, ...]:
+    """Return every lane with its counts and whether it is paused."""
+    rows = sorted(space.get("lanes"))
+    lanes: list[Lane | None] = space.several("lane", ((lane_id,) for lane_id, _, _ in rows))
+    return tuple(
+        LaneView(
+            lane_id,
+            counts,
+            oldest_waiting_at,
+            lane.paused_at if lane is not None else 0,
+            lane.pause_reason if lane is not None else "",
+        )
+        for (lane_id, counts, oldest_waiting_at), lane in zip(rows, lanes, strict=True)
+    )
+
+
+@step(ListWorkers)
+def list_workers(space: Workspace, _: ListWorkers) -> tuple[Worker, ...]:
+    """Return the workers that live now."""
+    workers: tuple[Worker, ...] = space.get("workers")
+    living = (worker for worker in workers if alive(worker, space.now))
+    return tuple(sorted(living, key=lambda worker: (worker.worker_instance_id, worker.namespace)))
+
+
+@step(ListLeases)
+def list_leases(space: Workspace, question: ListLeases) -> tuple[str, ...]:
+    """Return what a worker instance holds, from whichever claims."""
+    return tuple(space.get("leases", question.worker_instance_id, None))
+
+
+@step(ReadDue)
+def read_due(space: Workspace, question: ReadDue) -> DuePage:
+    """Return the executions for which something is due."""
+    before = space.now if question.before is None else question.before
+    runs, next_due_at = space.get("due", before, question.limit)
+    return DuePage(runs, next_due_at)
+
+
+@step(ListKids)
+def list_key_ids(space: Workspace, _: ListKids) -> KidList:
+    """Return the names of the keys that verify tokens now."""
+    ring: KeyRing | None = space.get("keyring")
+    return list_kids(ring or KeyRing(), space.now)
