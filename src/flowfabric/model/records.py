@@ -1,7 +1,7 @@
 """What is stored. Every record is frozen, packs into one array, and begins with its version.
 
-Unset is `""`, `0` or an empty tuple, never null: the same arrays are read and written by stores whose languages
-cannot keep a null inside a list. Fields are only ever appended.
+Unset is `""`, `0` or an empty tuple, never null: the same arrays are read and written by stores whose
+languages cannot keep a null inside a list. Fields are only ever appended.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Record(Struct, frozen=True, array_like=True):
 
 
 class Attempt(Record, frozen=True, array_like=True):
-    """One run of the handler. The current one lives inside its execution; an ended one also has a row of its own."""
+    """One run of the handler. The current one lives inside its execution; an ended one has a row of its own."""
 
     version: int = VERSION
     index: int = UNSET
@@ -59,7 +59,7 @@ class Attempt(Record, frozen=True, array_like=True):
     failure_category: str = ""
     failure_detail: str = ""
     ended_by: str = ""
-    """Which call of the holder ended it: `complete`, `fail` or `cancel`; a repeat of that call gets its answer again."""
+    """Which call of the holder ended it: `complete`, `fail` or `cancel`; a repeat of it gets its answer again."""
     delay_until: int = 0
     next_index: int = UNSET
     """With `ended_by` = `fail`: the retry that was promised, or unset when the failure was final."""
@@ -346,7 +346,7 @@ class Step(Record, frozen=True, array_like=True):
 
 
 class Memo(Record, frozen=True, array_like=True):
-    """The remembered answer of a call that carried an idempotency key. It may hold tokens: `repr` hides it."""
+    """The remembered answer of a call with an idempotency key. It may hold tokens: `repr` hides it."""
 
     value: bytes
     expires_at: int

@@ -15,6 +15,7 @@ import msgspec
 
 from flowfabric.model.errors import invalid, refuse
 from flowfabric.model.limits import MAX_INT, MAX_NAME_BYTES, MAX_TEXT_BYTES
+from flowfabric.model.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +45,7 @@ class Key(msgspec.Struct, array_like=True, frozen=True):
         yield "expires_at", self.expires_at
 
 
-class KeyRing(msgspec.Struct, array_like=True, frozen=True):
+class KeyRing(Record, array_like=True, frozen=True):
     """Every installed key; the `previous_` fields are for audit and decide nothing."""
 
     version: int = 1

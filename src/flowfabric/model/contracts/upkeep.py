@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec import Struct
 
 from flowfabric.model import checks
@@ -10,6 +12,7 @@ from flowfabric.model.contracts.create import AlreadySatisfied
 from flowfabric.model.contracts.waiting import KEYRING
 from flowfabric.model.errors import invalid
 from flowfabric.model.limits import LIVENESS_MS, MAX_INT, MAX_LANES_PER_CLAIM
+from flowfabric.model.redaction import shown, shown_text
 from flowfabric.model.tokens import AlreadySeeded, Noop, Rotated, Seeded
 
 
@@ -124,7 +127,7 @@ class HeartbeatWorker(_WorkerCommand, frozen=True, kw_only=True):
 
 
 class MarkWorkerDead(_WorkerCommand, frozen=True, kw_only=True):
-    """Forget a worker that is gone; answers Marked or NotRegistered. Its leases are taken one by one after."""
+    """Forget a worker that is gone; answers Marked or NotRegistered. Its leases are taken one by one."""
 
     reason: str = ""
 
@@ -146,7 +149,10 @@ class SeedSecret(Command[Seeded | AlreadySeeded], frozen=True, kw_only=True):
         return (KEYRING,)
 
     def __repr__(self) -> str:
-        return f"SeedSecret(kid={self.kid!r}, secret_hex=<REDACTED>)"
+        return shown_text(self, "secret_hex")
+
+    def __rich_repr__(self) -> Iterator[tuple[str, object]]:  # type: ignore[override]
+        return shown(self, "secret_hex")
 
 
 class RotateSecret(Command[Rotated | Noop], frozen=True, kw_only=True):
@@ -161,4 +167,7 @@ class RotateSecret(Command[Rotated | Noop], frozen=True, kw_only=True):
         return (KEYRING,)
 
     def __repr__(self) -> str:
-        return f"RotateSecret(new_kid={self.new_kid!r}, new_secret_hex=<REDACTED>, grace_ms={self.grace_ms})"
+        return shown_text(self, "new_secret_hex")
+
+    def __rich_repr__(self) -> Iterator[tuple[str, object]]:  # type: ignore[override]
+        return shown(self, "new_secret_hex")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec import Struct
 
 from flowfabric.model import checks
-from flowfabric.model.conditions import Condition, is_sentinel, needs_timeout, referenced_keys
+from flowfabric.model.conditions import Condition, is_sentinel, referenced_keys
 from flowfabric.model.contracts.base import ExecutionCommand, HolderCommand, Need
 from flowfabric.model.contracts.lease import SignalView
-from flowfabric.model.errors import invalid, refuse
+from flowfabric.model.errors import invalid
 from flowfabric.model.ids import check_uuid
 from flowfabric.model.limits import (
     DEFAULT_DEDUP_MS,
@@ -19,6 +21,7 @@ from flowfabric.model.limits import (
     MAX_TEXT_BYTES,
     SIGNAL_LIST_LENGTH,
 )
+from flowfabric.model.redaction import shown, shown_text
 from flowfabric.model.state import Public
 
 TIMEOUT_BEHAVIORS = ("fail", "cancel", "expire", "auto_resume_with_timeout_signal", "auto_resume", "escalate")
@@ -41,7 +44,10 @@ class OpenWaitpoint(Struct, frozen=True):
     waitpoint_token: str
 
     def __repr__(self) -> str:
-        return f"OpenWaitpoint({self.waitpoint_id!r}, {self.waitpoint_key!r}, <REDACTED>)"
+        return shown_text(self, "waitpoint_token")
+
+    def __rich_repr__(self) -> Iterator[tuple[str, object]]:  # type: ignore[override]
+        return shown(self, "waitpoint_token")
 
 
 class Suspended(Struct, frozen=True):
@@ -139,17 +145,13 @@ class Suspend(HolderCommand[Suspended | SatisfiedAtOnce], frozen=True, kw_only=T
             raise invalid("waitpoints", "each waitpoint_key once")
 
     def needs(self) -> tuple[Need, ...]:
-        """The execution, its suspension, the keys, and what the idempotency key remembers."""
+        """The execution, its suspension, the keys, its waitpoints, and what the idempotency key remembers."""
         needs: tuple[Need, ...] = (*super().needs(), ("suspension", (self.execution_id,)), KEYRING)
         if self.idempotency_key:
             needs = (*needs, suspend_memo(self.execution_id, self.idempotency_key))
-        pending = tuple(b for b in self.waitpoints if b.pending)
-        return needs + tuple(("waitpoint", (self.execution_id, b.waitpoint_id)) for b in pending)
-
-    @property
-    def without_time(self) -> bool:
-        """Whether the condition can only end by a timeout that the call does not give."""
-        return needs_timeout(self.condition) and self.timeout_at is None and self.timeout_ms is None
+        if self.step_name:
+            needs = (*needs, ("step", (self.execution_id, self.step_name)))
+        return needs + tuple(("waitpoint", (self.execution_id, b.waitpoint_id)) for b in self.waitpoints)
 
 
 def suspend_memo(execution_id: str, key: str) -> Need:
@@ -251,12 +253,14 @@ class _SignalCommand(ExecutionCommand[SignalAccepted | SignalDuplicate], frozen=
             ("waitpoint", (self.execution_id, self.waitpoint_id)),
             KEYRING,
         )
-        return (*needs, signal_memo(self.waitpoint_id, self.dedup_key)) if self.dedup_key else needs
+        if not self.dedup_key:
+            return needs
+        return (*needs, signal_memo(self.execution_id, self.waitpoint_id, self.dedup_key))
 
 
-def signal_memo(waitpoint_id: str, key: str) -> Need:
-    """Name the memo of a signal key."""
-    return "memo", ("signal", waitpoint_id, key)
+def signal_memo(execution_id: str, waitpoint_id: str, key: str) -> Need:
+    """Name the memo of a signal key; callers choose waitpoint ids, so the execution belongs to the name."""
+    return "memo", ("signal", execution_id, waitpoint_id, key)
 
 
 class DeliverSignal(_SignalCommand, frozen=True, kw_only=True):
@@ -280,7 +284,8 @@ class DeliverSignal(_SignalCommand, frozen=True, kw_only=True):
         """Check the texts and numbers; the token is judged with the record."""
         super().check()
         for field in (
-            "signal_category", "source_type", "source_identity", "correlation_id", "idempotency_key", "target_scope",
+            "signal_category", "source_type", "source_identity", "correlation_id", "idempotency_key",
+            "target_scope",
         ):  # fmt: skip
             checks.text(field, getattr(self, field), max_bytes=MAX_NAME_BYTES, empty=True)
         checks.text("waitpoint_token", self.waitpoint_token, max_bytes=MAX_TEXT_BYTES, empty=True)
@@ -296,6 +301,12 @@ class DeliverSignal(_SignalCommand, frozen=True, kw_only=True):
     def dedup_key(self) -> str:
         """The caller's key, unless its lifetime is nothing."""
         return self.idempotency_key if self.dedup_ttl_ms else ""
+
+    def __repr__(self) -> str:
+        return shown_text(self, "waitpoint_token")
+
+    def __rich_repr__(self) -> Iterator[tuple[str, object]]:  # type: ignore[override]
+        return shown(self, "waitpoint_token")
 
 
 class ApproveSignal(_SignalCommand, frozen=True, kw_only=True):
@@ -314,8 +325,8 @@ class ApproveSignal(_SignalCommand, frozen=True, kw_only=True):
 
     @property
     def dedup_key(self) -> str:
-        """One approval per name and suffix."""
-        return f"approval:{self.signal_name}:{self.key_suffix}"
+        """One approval per name and suffix, unless its lifetime is nothing."""
+        return f"approval:{self.signal_name}:{self.key_suffix}" if self.dedup_ttl_ms else ""
 
 
 class Resumed(Struct, frozen=True):
@@ -337,9 +348,3 @@ class ResumeExecution(ExecutionCommand[Resumed], frozen=True, kw_only=True):
     def needs(self) -> tuple[Need, ...]:
         """The execution and its suspension."""
         return (*super().needs(), ("suspension", (self.execution_id,)))
-
-
-def check_timeout_given(command: Suspend) -> None:
-    """Refuse a wait for time alone that has no time."""
-    if command.without_time:
-        raise refuse("invalid_input", text="timeout_only_without_deadline", field="timeout_at")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -37,7 +38,8 @@ def not_active(run: Execution) -> ExecutionNotActive:
     """Refuse with what the caller needs to find out whether its first call succeeded."""
     return ExecutionNotActive(
         details=(
-            str(run.terminal_outcome), str(run.current_lease_epoch), str(run.lifecycle_phase), run.current_attempt_id,
+            str(run.terminal_outcome), str(run.current_lease_epoch), str(run.lifecycle_phase),
+            run.current_attempt_id,
         )
     )  # fmt: skip
 
@@ -161,8 +163,8 @@ def begin_lease(
         run, row, now,
         attempt=attempt, current_attempt_id=attempt.attempt_id, claim_type=claim_type, claim_id=claim_id,
         current_lease_id=lease_id, current_lease_epoch=epoch, current_worker_id=worker_id,
-        current_worker_instance_id=worker_instance_id, lease_acquired_at=now, lease_expires_at=now + lease_ttl_ms,
-        lease_last_renewed_at=0, lease_renewal_deadline=now + lease_ttl_ms * 2 // 3, lease_expired_at=0,
+        current_worker_instance_id=worker_instance_id, lease_acquired_at=now,
+        lease_expires_at=now + lease_ttl_ms, lease_last_renewed_at=0, lease_renewal_deadline=now + lease_ttl_ms * 2 // 3, lease_expired_at=0,
         lease_revoked_at=0, lease_revoke_reason="", lease_end="", grant=(), started_at=run.started_at or now,
         delay_until=0, blocked_at=0, paused_at=0, blocking_detail="",
         **changes,
@@ -184,7 +186,8 @@ def begin_attempt(
     timeout = run.policy.attempt_timeout_ms
     return begin_lease(
         space, run, row,
-        attempt=attempt, claim_type=attempt.kind, total_attempt_count=run.total_attempt_count + 1, has_stream=False,
+        attempt=attempt, claim_type=attempt.kind, total_attempt_count=run.total_attempt_count + 1,
+        has_stream=False,
         current_suspension_id="", current_waitpoint_id="", pending_lineage_reason="", pending_requested_by="",
         pending_previous_index=-1, attempt_timeout_remaining_ms=0,
         attempt_deadline_at=space.now + timeout if timeout else 0, **lease,
@@ -242,20 +245,26 @@ def close_stream(space: Workspace, run: Execution, reason: str, *, override: boo
     space.put("stream", run.execution_id, run.attempt.index, value=closed)
 
 
-def close_waitpoint(space: Workspace, run: Execution, waitpoint_id: str, reason: str, **changes: Any) -> None:
-    """Close a waitpoint that is still open."""
-    waitpoint: Waitpoint | None = space.get("waitpoint", run.execution_id, waitpoint_id)
-    if waitpoint is None or waitpoint.state == "closed":
-        return
-    closed = replace(waitpoint, state="closed", closed_at=space.now, close_reason=reason, **changes)
-    space.put("waitpoint", run.execution_id, waitpoint_id, value=closed)
+def close_waitpoints(space: Workspace, run: Execution, waitpoint_ids: Iterable[str], reason: str) -> None:
+    """Close those of some waitpoints that are still open."""
+    waitpoints: list[Waitpoint | None] = space.several(
+        "waitpoint", ((run.execution_id, waitpoint_id) for waitpoint_id in waitpoint_ids)
+    )
+    for waitpoint in waitpoints:
+        if waitpoint is not None and waitpoint.state != "closed":
+            closed = replace(waitpoint, state="closed", closed_at=space.now, close_reason=reason)
+            space.put("waitpoint", run.execution_id, waitpoint.waitpoint_id, value=closed)
+
+
+def waitpoints_of(suspension: Suspension) -> tuple[str, ...]:
+    """Name the waitpoints of a suspension, the primary one first."""
+    return (suspension.waitpoint_id, *(waitpoint_id for waitpoint_id, _ in suspension.additional))
 
 
 def close_suspension(space: Workspace, run: Execution, reason: str, **changes: Any) -> Suspension:
     """Close the current suspension and every waitpoint of it."""
     suspension: Suspension = space.get("suspension", run.execution_id)
-    for waitpoint_id in (suspension.waitpoint_id, *(extra for extra, _ in suspension.additional)):
-        close_waitpoint(space, run, waitpoint_id, reason)
+    close_waitpoints(space, run, waitpoints_of(suspension), reason)
     closed = replace(suspension, closed_at=space.now, close_reason=reason, **changes)
     space.put("suspension", run.execution_id, value=closed)
     return closed
@@ -278,8 +287,7 @@ def finish(
     close_stream(space, run, row.closes_stream, override=row.closes_stream == "reclaimed")
     if run.lifecycle_phase is Phase.SUSPENDED:
         close_suspension(space, run, suspension_reason)
-    for waitpoint_id, _ in run.pending_waitpoints:
-        close_waitpoint(space, run, waitpoint_id, "execution_ended")
+    close_waitpoints(space, run, (pending for pending, _ in run.pending_waitpoints), "execution_ended")
     assert row.attempt_life is not None
     attempt = end_attempt(
         space, run, row.attempt_life, reason=attempt_reason, category=category, **(attempt_changes or {})
@@ -291,8 +299,8 @@ def finish(
         run, row, space.now,
         **LEASE_OUT, attempt=attempt, completed_at=space.now, delay_until=0, attempt_deadline_at=0,
         attempt_timeout_remaining_ms=0, suspension_timeout_at=0, pending_waitpoints=(),
-        blocking_detail="", blocked_at=0, paused_at=0, grant=(), pending_lineage_reason="", pending_requested_by="",
-        pending_previous_index=-1, **changes,
+        blocking_detail="", blocked_at=0, paused_at=0, grant=(), pending_lineage_reason="",
+        pending_requested_by="", pending_previous_index=-1, **changes,
     )  # fmt: skip
     return space.put_execution(
         ended, row.event, actor=actor, before=run.public_state, reason=reason, details=details
