@@ -8,6 +8,7 @@ from pathlib import Path
 
 from flowfabric.storage.base import Upkeep
 from flowfabric.storage.memory import MemoryStore
+from flowfabric.storage.sqlite import SqliteStore
 from support.clock import ManualClock
 
 Chance = Callable[[], float]
@@ -26,6 +27,24 @@ async def memory(_folder: Path, clock: ManualClock, chance: Chance = half) -> As
     await store.close()
 
 
+@asynccontextmanager
+async def sqlite(folder: Path, clock: ManualClock, chance: Chance = half) -> AsyncIterator[Upkeep]:
+    """A real file."""
+    store = await SqliteStore.open(folder / "flowfabric.db", clock=clock, chance=chance)
+    yield store
+    await store.close()
+
+
+@asynccontextmanager
+async def sqlite_memory(_folder: Path, clock: ManualClock, chance: Chance = half) -> AsyncIterator[Upkeep]:
+    """SQLite without a file."""
+    store = await SqliteStore.open(":memory:", clock=clock, chance=chance)
+    yield store
+    await store.close()
+
+
 STORES: dict[str, Callable[[Path, ManualClock, Chance], AbstractAsyncContextManager[Upkeep]]] = {
     "memory": memory,
+    "sqlite": sqlite,
+    "sqlite-memory": sqlite_memory,
 }

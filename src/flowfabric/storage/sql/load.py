@@ -1,0 +1,219 @@
+"""Loading: turning the wishes of a workspace into statements, and rows into records."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Final
+
+from flowfabric.model.contracts.reads import FeedEntry, ListExecutions
+from flowfabric.model.limits import MAX_INT
+from flowfabric.model.listing import LOOK_AHEAD, matches
+from flowfabric.model.machine import Head, Wishes, Workspace
+from flowfabric.model.records import Execution, Payload, Route
+from flowfabric.model.state import Public
+from flowfabric.storage.sql.codec import decode
+from flowfabric.storage.sql.requests import Fetch, Plan, Row
+
+SEPARATOR: Final = "\x1f"
+"""Joins the parts of a memo's key; no part but the last may hold control characters."""
+
+
+class Loader:
+    """Loads for one group: remembers the row keys that saving needs."""
+
+    def __init__(self, space: Workspace, routes: dict[int, Route], route_ids: dict[Route, int]) -> None:
+        self.space = space
+        self.keys: dict[str, int] = {}
+        """The integer key of every execution that was loaded."""
+        self._routes = routes
+        self._route_ids = route_ids
+
+    def load(self, wishes: Wishes) -> Plan[None]:
+        """Tell the workspace what it wishes to know, one statement for each kind of wish."""
+        by_kind: dict[str, list[Row]] = defaultdict(list)
+        for kind, key in wishes.needs:
+            by_kind[kind].append(key)
+        for kind, keys in by_kind.items():
+            special = _SPECIAL.get(kind)
+            if special is not None:
+                yield from special(self, keys)
+            elif kind.endswith("*"):
+                yield from self._children(kind, keys)
+            else:
+                yield from self._records(kind, keys)
+        for head, count in wishes.heads.items():
+            yield from self._head(head, count)
+
+    def _records(self, kind: str, keys: list[Row]) -> Plan[None]:
+        answers = yield Fetch(kind, keys)
+        for key, rows in zip(keys, answers, strict=True):
+            self.space.learn((kind, key), decode(kind, rows[0][0]) if rows else None)
+
+    def _children(self, kind: str, keys: list[Row]) -> Plan[None]:
+        single = kind[:-1]
+        answers = yield Fetch(kind, keys)
+        for key, rows in zip(keys, answers, strict=True):
+            for tail, rec in rows:
+                self.space.learn((single, (*key, tail)), decode(single, rec))
+            self.space.learn((kind, key), [(tail,) for tail, _ in rows])
+
+    def _executions(self, keys: list[Row]) -> Plan[None]:
+        answers = yield Fetch("execution", keys)
+        for key, rows in zip(keys, answers, strict=True):
+            if rows:
+                self._learn_execution(*rows[0])
+            else:
+                self.space.learn(("execution", key), None)
+
+    def _learn_execution(self, execution_id: str, k: int, rec: bytes) -> Execution:
+        run: Execution = decode("execution", rec)
+        self.keys[execution_id] = k
+        self.space.learn(("execution", (execution_id,)), run)
+        return run
+
+    def _payloads(self, keys: list[Row]) -> Plan[None]:
+        answers = yield Fetch("payload", keys)
+        for key, rows in zip(keys, answers, strict=True):
+            self.space.learn(("payload", key), Payload(rows[0][1], rows[0][2]) if rows else None)
+
+    def _memos(self, keys: list[Row]) -> Plan[None]:
+        answers = yield Fetch("memo", [(SEPARATOR.join(key),) for key in keys])
+        for key, rows in zip(keys, answers, strict=True):
+            self.space.learn(("memo", key), decode("memo", rows[0][0]) if rows else None)
+
+    def _routes_of(self, keys: list[Row]) -> Plan[None]:
+        answers = yield Fetch("routes", keys)
+        for key, rows in zip(keys, answers, strict=True):
+            self.space.learn(("routes", key), tuple(self._route(*row) for row in rows))
+
+    def _route(self, route_id: int, lane: str, kind: str, capabilities: str) -> Route:
+        route = self._routes.get(route_id)
+        if route is None:
+            route = Route(lane, kind, tuple(capabilities.split(",")) if capabilities else ())
+            self._routes[route_id] = route
+            self._route_ids[route] = route_id
+        return route
+
+    def _leases(self, keys: list[Row]) -> Plan[None]:
+        for key in keys:
+            instance, claim_id = key
+            question = Fetch("all leases", [(instance,)]) if claim_id is None else Fetch("leases", [key])
+            (rows,) = yield question
+            runs = [self._learn_execution(*row) for row in rows]
+            self.space.learn(("leases", key), tuple(sorted(run.execution_id for run in runs)))
+
+    def _head(self, head: Head, count: int) -> Plan[None]:
+        route, namespace = head
+        route_id = self._route_ids.get(route)
+        if route_id is None:  # it came into being in this group: the database holds nothing of it
+            self.space.learn_head(head, (), complete=True)
+            return
+        if namespace:
+            (rows,) = yield Fetch("head of namespace", [(route_id, namespace, count)])
+        else:
+            (rows,) = yield Fetch("head", [(route_id, count)])
+        for execution_id, k, rec, data, policy in rows:
+            self._learn_execution(execution_id, k, rec)
+            self.space.learn(("payload", (execution_id,)), Payload(data, policy))
+        self.space.learn_head(head, [row[0] for row in rows], complete=len(rows) < count)
+
+    def _inbox(self, keys: list[Row]) -> Plan[None]:
+        answers = yield Fetch("inbox", keys)
+        for key, rows in zip(keys, answers, strict=True):
+            found = tuple((pos, execution_id, decode("waitpoint", rec)) for pos, execution_id, rec in rows)
+            self.space.learn(("inbox", key), found)
+
+    def _feed(self, keys: list[Row]) -> Plan[None]:
+        answers = yield Fetch("feed", keys)
+        for key, rows in zip(keys, answers, strict=True):
+            self.space.learn(("feed", key), tuple(self._entry(*row) for row in rows))
+
+    @staticmethod
+    def _entry(pos: int, line: bytes, rec: bytes) -> FeedEntry:
+        run: Execution = decode("execution", rec)
+        return FeedEntry(
+            pos, run.execution_id, run.namespace, run.lane_id, run.execution_kind, run.flow_id,
+            decode("history", line),
+        )  # fmt: skip
+
+    def _lanes(self, _: list[Row]) -> Plan[None]:
+        (names,) = yield Fetch("lane names", [()])
+        (tallies,) = yield Fetch("tallies", [()])
+        oldest = yield Fetch("oldest waiting", names)
+        counts: dict[str, list[tuple[Public, int]]] = defaultdict(list)
+        for lane, state, n in tallies:
+            counts[lane].append((Public(state), n))
+        lanes = tuple(
+            (lane, tuple(counts[lane]), rows[0][0] if rows else 0)
+            for (lane,), rows in zip(names, oldest, strict=True)
+        )
+        self.space.learn(("lanes", ()), lanes)
+
+    def _due(self, keys: list[Row]) -> Plan[None]:
+        for key in keys:
+            before, _ = key
+            (rows,) = yield Fetch("due", [key])
+            ((later,),) = (yield Fetch("next due", [(before,)]))[0]
+            runs = tuple(self._learn_execution(*row) for row in rows)
+            self.space.learn(("due", key), (runs, later or 0))
+
+    def _lists(self, keys: list[Row]) -> Plan[None]:
+        for (question,) in keys:
+            page = yield from self._list(question)
+            self.space.learn(("executions", (question,)), page)
+
+    def _list(self, question: ListExecutions) -> Plan[tuple[tuple[Execution, ...], int]]:
+        order = "newest" if question.newest_first else "oldest"
+        look = question.limit * LOOK_AHEAD
+        # One row more than may be looked at tells whether there is a next page.
+        bounds = (question.after or (MAX_INT if question.newest_first else 0), look + 1)
+        if question.flow_id:
+            answers = yield Fetch(f"list flow {order}", [(question.flow_id, *bounds)])
+        elif question.tags:
+            answers = yield Fetch(f"list tag {order}", [(*question.tags[0], *bounds)])
+        elif question.lane_id:
+            states = question.states or tuple(Public)
+            answers = yield Fetch(f"list lane {order}", [(question.lane_id, str(s), *bounds) for s in states])
+        else:
+            answers = yield Fetch(f"list {order}", [bounds])
+        rows = sorted((row for part in answers for row in part), reverse=question.newest_first)
+        found: list[Execution] = []
+        last = 0
+        for seen, (k, rec) in enumerate(rows):
+            if seen == look or len(found) == question.limit:
+                return tuple(found), last
+            last = k
+            run: Execution = decode("execution", rec)
+            if matches(question, run):
+                found.append(run)
+        return tuple(found), 0
+
+
+def _tuple_of(kind: str, decoded: str) -> Callable[[Loader, list[Row]], Plan[None]]:
+    """Answer a question with all records that its statement finds."""
+
+    def fetch(loader: Loader, keys: list[Row]) -> Plan[None]:
+        answers = yield Fetch(kind, keys)
+        for key, rows in zip(keys, answers, strict=True):
+            loader.space.learn((kind, key), tuple(decode(decoded, row[0]) for row in rows))
+
+    return fetch
+
+
+_SPECIAL: Final[dict[str, Callable[[Loader, list[Row]], Plan[None]]]] = {
+    "execution": Loader._executions,  # noqa: SLF001
+    "payload": Loader._payloads,  # noqa: SLF001
+    "memo": Loader._memos,  # noqa: SLF001
+    "routes": Loader._routes_of,  # noqa: SLF001
+    "leases": Loader._leases,  # noqa: SLF001
+    "history": _tuple_of("history", "history"),
+    "frames": _tuple_of("frames", "frame"),
+    "workers": _tuple_of("workers", "worker"),
+    "inbox": Loader._inbox,  # noqa: SLF001
+    "feed": Loader._feed,  # noqa: SLF001
+    "lanes": Loader._lanes,  # noqa: SLF001
+    "due": Loader._due,  # noqa: SLF001
+    "executions": Loader._lists,  # noqa: SLF001
+}
+"""Wishes that are more than one record by its key."""

@@ -1,0 +1,280 @@
+"""Saving: what a group changed, as rows. Index columns, tallies and queues follow from the records."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from typing import Any, Final
+
+from flowfabric.model.indexes import Placement, placement, route_of
+from flowfabric.model.machine import Effect, Workspace
+from flowfabric.model.presence import presence, presence_key
+from flowfabric.model.records import Execution, Payload, Route, Waitpoint, Worker
+from flowfabric.storage.sql.codec import decode, encode
+from flowfabric.storage.sql.load import SEPARATOR
+from flowfabric.storage.sql.requests import Ask, Fetch, Plan, Row, Write
+from flowfabric.storage.sql.statements import OWNED
+
+Change = tuple[Row, Any, Any]
+"""The key of a record, what the database holds, and what it becomes."""
+
+
+def index_columns(place: Placement) -> Row:
+    """Return the columns that index an execution: state, claim_score, due, holder, claim_id."""
+    return (
+        str(place.state),
+        place.score if place.claimable else None,
+        place.due_at or None,
+        place.lease_of or None,
+        place.claim_id or None if place.lease_of else None,
+    )
+
+
+class Saver:
+    """Saves one group."""
+
+    def __init__(
+        self,
+        space: Workspace,
+        keys: dict[str, int],
+        routes: dict[int, Route],
+        route_ids: dict[Route, int],
+        seen: dict[tuple[str, str], Worker],
+    ) -> None:
+        self.space = space
+        self._keys = keys
+        self._routes = routes
+        self._route_ids = route_ids
+        self._seen = seen
+
+    def save(self) -> Plan[None]:
+        """Write everything that the group changed."""
+        changes: dict[str, list[Change]] = defaultdict(list)
+        for (kind, key), old, new in self.space.changes():
+            changes[kind].append((key, old, new))
+        effects: dict[str, list[Effect]] = defaultdict(list)
+        for effect in self.space.effects:
+            effects[effect.kind].append(effect)
+        if "execution" in changes:
+            yield from self._executions(changes.pop("execution"))
+        for kind, rows in changes.items():
+            yield from _SAVERS[kind](self, rows)
+        for kind, some in effects.items():
+            yield from _EFFECTS[kind](self, some)
+
+    def key(self, execution_id: str) -> int:
+        """Return the integer key of an execution that this group has loaded or created."""
+        return self._keys[execution_id]
+
+    def _executions(self, changes: list[Change]) -> Plan[None]:
+        created = [new for _, old, new in changes if old is None and new is not None]
+        if created:
+            yield from self._insert(created)
+        tallies: Counter[Row] = Counter()
+        waiting: Counter[Route] = Counter()
+        updates: list[Row] = []
+        tagged: list[Execution] = []
+        for _, old, new in changes:
+            before = placement(old) if old is not None else None
+            after = placement(new) if new is not None else None
+            self._count(tallies, waiting, old, before, -1)
+            self._count(tallies, waiting, new, after, 1)
+            if old is not None and new is not None:
+                assert after is not None
+                updates.append((*index_columns(after), encode(new), self.key(new.execution_id)))
+                if old.tags != new.tags:
+                    tagged.append(new)
+        if updates:
+            yield Write("update execution", updates)
+        yield from self._retag(tagged)
+        moved = [(*key, n) for key, n in tallies.items() if n]
+        if moved:
+            yield Write("add tally", moved)
+        queues = [(n, self._route_ids[route]) for route, n in waiting.items() if n]
+        if queues:
+            yield Write("add waiting", queues)
+
+    @staticmethod
+    def _count(
+        tallies: Counter[Row],
+        waiting: Counter[Route],
+        run: Execution | None,
+        place: Placement | None,
+        sign: int,
+    ) -> None:
+        if run is None or place is None:
+            return
+        tallies[run.lane_id, run.namespace, str(run.public_state)] += sign
+        if place.claimable:
+            waiting[route_of(run)] += sign
+
+    def _insert(self, runs: list[Execution]) -> Plan[None]:
+        k = (yield Ask("allocate", (len(runs), "execution")))[0][0] - len(runs)
+        rows: list[Row] = []
+        for run in runs:
+            k += 1
+            self._keys[run.execution_id] = k
+            route_id = yield from self._route_id(route_of(run))
+            rows.append(
+                (
+                    k, run.execution_id, run.namespace, run.lane_id, run.flow_id or None, run.created_at, route_id,
+                    *index_columns(placement(run)), encode(run),
+                )
+            )  # fmt: skip
+        yield Write("insert execution", rows)
+        tags = [(self.key(run.execution_id), *tag) for run in runs for tag in run.tags]
+        if tags:
+            yield Write("insert tag", tags)
+
+    def _retag(self, runs: list[Execution]) -> Plan[None]:
+        if runs:
+            yield Write("delete tag", [(self.key(run.execution_id),) for run in runs])
+            yield Write(
+                "insert tag", [(self.key(run.execution_id), *tag) for run in runs for tag in run.tags]
+            )
+
+    def _route_id(self, route: Route) -> Plan[int]:
+        known = self._route_ids.get(route)
+        if known is not None:
+            return known
+        row = (route.lane_id, route.execution_kind, ",".join(route.capabilities))
+        yield Write("add route", [row])
+        route_id: int = (yield Ask("find route", row))[0][0]
+        self._route_ids[route] = route_id
+        self._routes[route_id] = route
+        return route_id
+
+    def _payloads(self, changes: list[Change]) -> Plan[None]:
+        rows: list[Row] = []
+        for key, _, new in changes:
+            assert isinstance(new, Payload)
+            rows.append((self.key(key[0]), new.input, new.policy_json))
+        yield Write("insert payload", rows)
+
+    def _waitpoints(self, changes: list[Change]) -> Plan[None]:
+        fresh: list[tuple[Row, Waitpoint]] = [(key, new) for key, old, new in changes if old is None]
+        known: list[tuple[Row, Waitpoint]] = [(key, new) for key, old, new in changes if old is not None]
+        if fresh:
+            pos = (yield Ask("allocate", (len(fresh), "waitpoint")))[0][0] - len(fresh)
+            yield Write(
+                "insert waitpoint",
+                [
+                    (self.key(key[0]), key[1], int(new.state != "closed"), encode(new), pos + place)
+                    for place, (key, new) in enumerate(fresh, 1)
+                ],
+            )
+        if known:
+            yield Write(
+                "update waitpoint",
+                [(int(new.state != "closed"), encode(new), self.key(key[0]), key[1]) for key, new in known],
+            )
+
+    def _memos(self, changes: list[Change]) -> Plan[None]:
+        rows = [(SEPARATOR.join(key), new.expires_at, encode(new)) for key, _, new in changes]
+        yield Write("put memo", rows)
+
+    def _workers(self, changes: list[Change]) -> Plan[None]:
+        for key, _, new in changes:
+            if new is None:
+                self._seen.pop((key[0], key[1]), None)
+            else:
+                self._seen[key[0], key[1]] = new
+        yield from _plain("worker")(self, changes)
+
+    def _events(self, effects: list[Effect]) -> Plan[None]:
+        pos = (yield Ask("allocate", (len(effects), "history")))[0][0] - len(effects)
+        yield Write(
+            "insert history",
+            [
+                (pos + place, self.key(effect.key[0]), effect.key[1], encode(effect.value))
+                for place, effect in enumerate(effects, 1)
+            ],
+        )
+
+    def _frames(self, effects: list[Effect]) -> Plan[None]:
+        rows: list[Row] = []
+        for (execution_id, attempt), frame in ((effect.key, effect.value) for effect in effects):
+            rows.append((self.key(execution_id), attempt, frame.number, frame.ms, frame.seq, encode(frame)))
+        yield Write("insert frame", rows)
+
+    def _trims(self, effects: list[Effect]) -> Plan[None]:
+        rows = [(self.key(effect.key[0]), effect.key[1], effect.value) for effect in effects]
+        yield Write("trim frame", rows)
+
+    def _drop_steps(self, effects: list[Effect]) -> Plan[None]:
+        yield Write("delete step", [(self.key(effect.key[0]),) for effect in effects])
+
+    def _purges(self, effects: list[Effect]) -> Plan[None]:
+        rows = [(self.key(effect.key[0]),) for effect in effects]
+        for table in OWNED:
+            yield Write(f"delete {table}", rows)
+        yield Write("delete execution", rows)
+
+    def _sights(self, effects: list[Effect]) -> Plan[None]:
+        claims = {presence_key(effect.value): effect.value for effect in effects}
+        written: list[Change] = []
+        for key, claim in claims.items():
+            known = self._seen.get(key)
+            if known is not None and presence(claim, known, self.space.now) is None:
+                continue
+            (rows,) = yield Fetch("worker", [key])
+            stored: Worker | None = decode("worker", rows[0][0]) if rows else None
+            new = presence(claim, stored, self.space.now)
+            if new is not None:
+                written.append((key, stored, new))
+            elif stored is not None:
+                self._seen[key] = stored
+        if written:
+            yield from self._workers(written)
+
+
+Save = Callable[[Saver, list[Change]], Plan[None]]
+
+
+def _owned(kind: str) -> Save:
+    """Save records whose keys begin with their execution."""
+
+    def save(saver: Saver, changes: list[Change]) -> Plan[None]:
+        put = [(saver.key(key[0]), *key[1:], encode(new)) for key, _, new in changes if new is not None]
+        if put:
+            yield Write(f"put {kind}", put)
+        gone = [(saver.key(key[0]), *key[1:]) for key, _, new in changes if new is None]
+        if gone:
+            yield Write(f"drop {kind}", gone)
+
+    return save
+
+
+def _plain(kind: str) -> Save:
+    """Save records that stand alone."""
+
+    def save(_: Saver, changes: list[Change]) -> Plan[None]:
+        put = [(*key, encode(new)) for key, _, new in changes if new is not None]
+        if put:
+            yield Write(f"put {kind}", put)
+        gone = [key for key, _, new in changes if new is None]
+        if gone:
+            yield Write(f"drop {kind}", gone)
+
+    return save
+
+
+_SAVERS: Final[dict[str, Save]] = {
+    "payload": Saver._payloads,  # noqa: SLF001
+    "waitpoint": Saver._waitpoints,  # noqa: SLF001
+    "memo": Saver._memos,  # noqa: SLF001
+    "worker": Saver._workers,  # noqa: SLF001
+    **{kind: _plain(kind) for kind in ("lane", "keyring")},
+    **{
+        kind: _owned(kind)
+        for kind in ("result", "attempt", "suspension", "signal", "stream", "summary", "step")
+    },
+}
+_EFFECTS: Final[dict[str, Callable[[Saver, list[Effect]], Plan[None]]]] = {
+    "event": Saver._events,  # noqa: SLF001
+    "frame": Saver._frames,  # noqa: SLF001
+    "trim": Saver._trims,  # noqa: SLF001
+    "drop_steps": Saver._drop_steps,  # noqa: SLF001
+    "purge": Saver._purges,  # noqa: SLF001
+    "seen": Saver._sights,  # noqa: SLF001
+}

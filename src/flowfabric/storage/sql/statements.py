@@ -1,0 +1,137 @@
+"""Every statement of the SQL stores, in the words that all dialects share.
+
+Parameters are written `?`; a dialect that numbers them rewrites them once. A statement in `FETCH` is asked for a list
+of keys: one dialect runs it key by key on a prepared statement, another turns the last comparison into a set.
+"""
+
+from __future__ import annotations
+
+from typing import Final, LiteralString
+
+_BY_ID: Final = "k = (select k from execution where id = ?)"
+
+FETCH: Final[dict[str, LiteralString]] = {
+    # One record: the key comes back first.
+    "execution": "select id, k, rec from execution where id = ?",
+    "payload": f"select id, input, policy from execution join payload using (k) where id = ?",  # noqa: F541
+    "result": f"select rec from result where {_BY_ID} and attempt = ?",
+    "attempt": f"select rec from attempt where {_BY_ID} and i = ?",
+    "suspension": f"select rec from suspension where {_BY_ID}",
+    "waitpoint": f"select rec from waitpoint where {_BY_ID} and id = ?",
+    "signal": f"select rec from signal where {_BY_ID} and waitpoint = ? and n = ?",
+    "stream": f"select rec from stream where {_BY_ID} and attempt = ?",
+    "summary": f"select rec from summary where {_BY_ID} and attempt = ?",
+    "step": f"select rec from step where {_BY_ID} and name = ?",
+    "memo": "select rec from memo where key = ?",
+    "lane": "select rec from lane where id = ?",
+    "worker": "select rec from worker where namespace = ? and instance = ?",
+    "keyring": "select rec from keyring where one = 1",
+    # All records of one kind that belong to an execution: the rest of each key, then the record.
+    "attempt*": f"select i, rec from attempt where {_BY_ID}",
+    "waitpoint*": f"select id, rec from waitpoint where {_BY_ID}",
+    "signal*": f"select n, rec from signal where {_BY_ID} and waitpoint = ?",
+    "step*": f"select name, rec from step where {_BY_ID}",
+    # Index questions.
+    "routes": "select id, lane, kind, capabilities from route where lane = ? and waiting > 0",
+    "leases": "select id, k, rec from execution where holder = ? and claim_id = ?",
+    "all leases": "select id, k, rec from execution where holder = ?",
+    "head": "select id, k, rec, input, policy from execution join payload using (k) "
+    "where route = ? and claim_score is not null order by claim_score, id limit ?",
+    "head of namespace": "select id, k, rec, input, policy from execution join payload using (k) "
+    "where route = ? and claim_score is not null and namespace = ? order by claim_score, id limit ?",
+    "history": f"select rec from history where {_BY_ID} and seq > ? order by seq limit ?",
+    "frames": f"select rec from frame where {_BY_ID} and attempt = ? and (ms, seq) >= (?, ?) and (ms, seq) <= (?, ?) "
+    "order by ms, seq limit ?",
+    "inbox": "select pos, execution.id, waitpoint.rec from waitpoint join execution using (k) "
+    "where open = 1 and pos > ? order by pos limit ?",
+    "feed": "select pos, history.rec, execution.rec from history join execution using (k) "
+    "where pos > ? order by pos limit ?",
+    "workers": "select rec from worker order by namespace, instance",
+    "tallies": "select lane, state, sum(n) from tally group by lane, state having sum(n) > 0 order by lane, state",
+    "lane names": "select lane from tally union select id from lane order by 1",
+    "oldest waiting": "select created from execution where lane = ? and state = 'waiting' order by k limit 1",
+    "due": "select id, k, rec from execution where due is not null and due <= ? order by due, id limit ?",
+    "next due": "select min(due) from execution where due is not null and due > ?",
+    # Lists: one index drives each; the direction is the statement's last word.
+    "list newest": "select k, rec from execution where k < ? order by k desc limit ?",
+    "list oldest": "select k, rec from execution where k > ? order by k limit ?",
+    "list lane newest": "select k, rec from execution where lane = ? and state = ? and k < ? order by k desc limit ?",
+    "list lane oldest": "select k, rec from execution where lane = ? and state = ? and k > ? order by k limit ?",
+    "list flow newest": "select k, rec from execution where flow_id = ? and k < ? order by k desc limit ?",
+    "list flow oldest": "select k, rec from execution where flow_id = ? and k > ? order by k limit ?",
+    "list tag newest": "select k, rec from tag join execution using (k) "
+    "where name = ? and value = ? and k < ? order by k desc limit ?",
+    "list tag oldest": "select k, rec from tag join execution using (k) "
+    "where name = ? and value = ? and k > ? order by k limit ?",
+}
+
+WRITE: Final[dict[str, LiteralString]] = {
+    "insert execution": "insert into execution (k, id, namespace, lane, flow_id, created, route, state, claim_score, due, "
+    "holder, claim_id, rec) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "update execution": "update execution set state = ?, claim_score = ?, due = ?, holder = ?, claim_id = ?, rec = ? "
+    "where k = ?",
+    "delete execution": "delete from execution where k = ?",
+    "insert payload": "insert into payload (k, input, policy) values (?, ?, ?)",
+    "delete payload": "delete from payload where k = ?",
+    "insert history": "insert into history (pos, k, seq, rec) values (?, ?, ?, ?)",
+    "delete history": "delete from history where k = ?",
+    "insert tag": "insert into tag (k, name, value) values (?, ?, ?)",
+    "delete tag": "delete from tag where k = ?",
+    "put result": "insert into result (k, attempt, rec) values (?, ?, ?) "
+    "on conflict (k, attempt) do update set rec = excluded.rec",
+    "delete result": "delete from result where k = ?",
+    "put attempt": "insert into attempt (k, i, rec) values (?, ?, ?) on conflict (k, i) do update set rec = excluded.rec",
+    "delete attempt": "delete from attempt where k = ?",
+    "put suspension": "insert into suspension (k, rec) values (?, ?) on conflict (k) do update set rec = excluded.rec",
+    "delete suspension": "delete from suspension where k = ?",
+    "insert waitpoint": "insert into waitpoint (k, id, open, rec, pos) values (?, ?, ?, ?, ?)",
+    "update waitpoint": "update waitpoint set open = ?, rec = ? where k = ? and id = ?",
+    "delete waitpoint": "delete from waitpoint where k = ?",
+    "put signal": "insert into signal (k, waitpoint, n, rec) values (?, ?, ?, ?) "
+    "on conflict (k, waitpoint, n) do update set rec = excluded.rec",
+    "drop signal": "delete from signal where k = ? and waitpoint = ? and n = ?",
+    "delete signal": "delete from signal where k = ?",
+    "put stream": "insert into stream (k, attempt, rec) values (?, ?, ?) "
+    "on conflict (k, attempt) do update set rec = excluded.rec",
+    "delete stream": "delete from stream where k = ?",
+    "insert frame": "insert into frame (k, attempt, n, ms, seq, rec) values (?, ?, ?, ?, ?, ?)",
+    "trim frame": "delete from frame where k = ? and attempt = ? and n < ?",
+    "delete frame": "delete from frame where k = ?",
+    "put summary": "insert into summary (k, attempt, rec) values (?, ?, ?) "
+    "on conflict (k, attempt) do update set rec = excluded.rec",
+    "delete summary": "delete from summary where k = ?",
+    "put step": "insert into step (k, name, rec) values (?, ?, ?) on conflict (k, name) do update set rec = excluded.rec",
+    "drop step": "delete from step where k = ? and name = ?",
+    "delete step": "delete from step where k = ?",
+    "put memo": "insert into memo (key, expires, rec) values (?, ?, ?) "
+    "on conflict (key) do update set expires = excluded.expires, rec = excluded.rec",
+    "put lane": "insert into lane (id, rec) values (?, ?) on conflict (id) do update set rec = excluded.rec",
+    "put worker": "insert into worker (namespace, instance, rec) values (?, ?, ?) "
+    "on conflict (namespace, instance) do update set rec = excluded.rec",
+    "drop worker": "delete from worker where namespace = ? and instance = ?",
+    "put keyring": "insert into keyring (one, rec) values (1, ?) on conflict (one) do update set rec = excluded.rec",
+    "add tally": "insert into tally (lane, namespace, state, n) values (?, ?, ?, ?) "
+    "on conflict (lane, namespace, state) do update set n = tally.n + excluded.n",
+    "add waiting": "update route set waiting = waiting + ? where id = ?",
+    "add route": "insert into route (lane, kind, capabilities) values (?, ?, ?) "
+    "on conflict (lane, kind, capabilities) do nothing",
+}
+
+OTHER: Final[dict[str, LiteralString]] = {
+    "allocate": "update counter set value = value + ? where name = ? returning value",
+    "find route": "select id from route where lane = ? and kind = ? and capabilities = ?",
+    "take baton": "insert into baton (name, holder, until) values (?, ?, ?) on conflict (name) do update "
+    "set holder = excluded.holder, until = excluded.until where baton.holder = excluded.holder or baton.until <= ? "
+    "returning holder",
+    "drop baton": "delete from baton where name = ? and holder = ?",
+    "collect": "delete from memo where key in (select key from memo where expires <= ? order by expires limit ?) "
+    "returning key",
+    "get meta": "select value from meta where name = ?",
+    "put meta": "insert into meta (name, value) values (?, ?) on conflict (name) do nothing",
+}
+
+OWNED: Final = (
+    "payload", "result", "attempt", "history", "tag", "suspension", "waitpoint", "signal", "stream", "frame", "summary",
+    "step",
+)  # fmt: skip
+"""Tables that are emptied of an execution when it is purged."""

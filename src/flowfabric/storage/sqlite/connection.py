@@ -1,0 +1,116 @@
+"""Opening a database file: settings, schema, and errors that say what to do."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import resources
+from typing import Final, Literal
+
+from flowfabric.model.errors import (
+    Corruption,
+    FlowFabricError,
+    InvalidInput,
+    SchemaTooNew,
+    StoreBusy,
+    StoreFull,
+    StoreUnusable,
+)
+
+APPLICATION_ID: Final = 0x46464142  # "FFAB": tells our files from other SQLite files
+MEMORY: Final = ":memory:"
+Synchronous = Literal["OFF", "NORMAL", "FULL", "EXTRA"]
+_MIGRATION: Final = re.compile(r"(\d{4})_\w+\.sql")
+
+
+def connect(path: str, *, synchronous: Synchronous = "NORMAL", read_only: bool = False) -> sqlite3.Connection:
+    """Open a connection with our settings. Waiting for other processes is left to the caller."""
+    if synchronous not in {"OFF", "NORMAL", "FULL", "EXTRA"}:
+        raise InvalidInput("one of OFF, NORMAL, FULL, EXTRA", field="synchronous")
+    with translated(path):
+        db = sqlite3.connect(
+            path, isolation_level=None, check_same_thread=False, timeout=0, cached_statements=256
+        )
+        try:
+            if read_only:
+                db.execute("pragma query_only = on")
+            elif path != MEMORY:
+                db.execute("pragma journal_mode = wal")
+            db.execute(f"pragma synchronous = {synchronous}")
+            db.execute("pragma temp_store = memory")
+            db.execute("pragma cache_size = -16000")
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+
+@contextmanager
+def translated(path: str) -> Iterator[None]:
+    """Turn errors of SQLite into ours."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise translate(error, path) from error
+
+
+def translate(error: sqlite3.Error, path: str) -> FlowFabricError:
+    """Say in our words what SQLite found, and what to do about it."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+        return StoreBusy(f"another process holds {path}; try again")
+    if code == sqlite3.SQLITE_FULL:
+        return StoreFull(f"no room is left for {path}; free some and try again")
+    if code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}:
+        return StoreUnusable(f"{path} cannot be written; give this user the right to write file and folder")
+    if code == sqlite3.SQLITE_CANTOPEN:
+        return StoreUnusable(f"{path} cannot be opened; does its folder exist, and may this user use it?")
+    if code == sqlite3.SQLITE_NOTADB:
+        return StoreUnusable(f"{path} is not a SQLite database; choose another path")
+    if code == sqlite3.SQLITE_CORRUPT:
+        return Corruption(f"{path} is damaged ({error}); restore it from a backup")
+    return StoreUnusable(f"{path}: {error}")
+
+
+def migrations() -> list[tuple[int, str]]:
+    """Return every migration with its number, in order."""
+    folder = resources.files("flowfabric.storage.sqlite") / "migrations"
+    found = []
+    for entry in folder.iterdir():
+        match = _MIGRATION.fullmatch(entry.name)
+        if match:
+            found.append((int(match[1]), entry.read_text(encoding="utf-8")))
+    return sorted(found)
+
+
+def migrate(db: sqlite3.Connection, path: str) -> int:
+    """Bring the schema up to date and return its version. The caller holds the write lock."""
+    known = migrations()
+    newest = known[-1][0]
+    version: int = db.execute("pragma user_version").fetchone()[0]
+    application: int = db.execute("pragma application_id").fetchone()[0]
+    if application != APPLICATION_ID:
+        if application or db.execute("select 1 from sqlite_master limit 1").fetchone():
+            raise StoreUnusable(f"{path} holds other data than FlowFabric's; choose another path")
+        db.execute(f"pragma application_id = {APPLICATION_ID}")
+    if version > newest:
+        raise SchemaTooNew(f"{path} has schema {version}; this FlowFabric knows {newest}: upgrade it first")
+    for number, script in known:
+        if number > version:
+            for statement in _statements(script):
+                db.execute(statement)
+            db.execute(f"pragma user_version = {number}")
+    return newest
+
+
+def _statements(script: str) -> Iterator[str]:
+    """Split a script; `executescript` would commit the transaction that we are in."""
+    statement = ""
+    for line in script.splitlines():
+        statement += line.split("--")[0] + "\n"
+        if sqlite3.complete_statement(statement):
+            if statement.strip():
+                yield statement
+            statement = ""

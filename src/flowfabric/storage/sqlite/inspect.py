@@ -1,0 +1,147 @@
+"""Looking at a whole database: for proofs, and to mend indexes that do not follow from their records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final
+
+from flowfabric.model.indexes import Placement, placement, route_of
+from flowfabric.model.records import Execution, Payload
+from flowfabric.model.state import Public
+from flowfabric.storage.base import Dump, RepairReport
+from flowfabric.storage.sql.codec import decode
+from flowfabric.storage.sql.load import SEPARATOR
+from flowfabric.storage.sql.save import index_columns
+from flowfabric.storage.sqlite.session import Session
+
+PAGE: Final = 500
+_OWNED: Final = {
+    "result": "attempt", "attempt": "i", "waitpoint": "t.id", "signal": "waitpoint, n", "stream": "attempt",
+    "summary": "attempt", "step": "name",
+}  # fmt: skip
+
+
+def dump(session: Session) -> Dump:
+    """Read everything in one transaction."""
+    with session.reading():
+        return _dump(session)
+
+
+def _dump(session: Session) -> Dump:
+    rows = session.rows
+    records: dict[str, dict[tuple[Any, ...], Any]] = {
+        "execution": {(id_,): decode("execution", rec) for id_, rec in rows("select id, rec from execution")},
+        "payload": {
+            (id_,): Payload(data, policy)
+            for id_, data, policy in rows("select id, input, policy from payload join execution using (k)")
+        },
+        "suspension": {
+            (id_,): decode("suspension", rec)
+            for id_, rec in rows("select id, t.rec from suspension t join execution using (k)")
+        },
+        "memo": {
+            tuple(key.split(SEPARATOR, 2)): decode("memo", rec)
+            for key, rec in rows("select key, rec from memo")
+        },
+        "lane": {(id_,): decode("lane", rec) for id_, rec in rows("select id, rec from lane")},
+        "worker": {
+            (ns, i): decode("worker", rec)
+            for ns, i, rec in rows("select namespace, instance, rec from worker")
+        },
+        "keyring": {(): decode("keyring", rec) for (rec,) in rows("select rec from keyring")},
+    }
+    for kind, columns in _OWNED.items():
+        found = rows(f"select execution.id, {columns}, t.rec from {kind} t join execution using (k)")
+        records[kind] = {tuple(key): decode(kind, rec) for *key, rec in found}
+    history: dict[str, list[Any]] = {}
+    for id_, rec in rows("select id, history.rec from history join execution using (k) order by pos"):
+        history.setdefault(id_, []).append(decode("history", rec))
+    frames: dict[tuple[str, int], list[Any]] = {}
+    for id_, attempt, rec in rows(
+        "select id, attempt, frame.rec from frame join execution using (k) order by n"
+    ):
+        frames.setdefault((id_, attempt), []).append(decode("frame", rec))
+    return Dump(
+        records={kind: held for kind, held in records.items() if held},
+        indexes={run[0]: {"placement": place} for run, place in _placements(session)},
+        history={key: tuple(lines) for key, lines in history.items()},
+        frames={key: tuple(kept) for key, kept in frames.items()},
+        counts={(lane, ns, state): n for lane, ns, state, n in rows("select * from tally where n <> 0")},
+    )
+
+
+def _placements(session: Session) -> list[tuple[tuple[str], Placement]]:
+    """Rebuild the placement of each execution from its index columns alone."""
+    found = session.rows(
+        "select id, lane, state, claim_score, due, holder, claim_id, created, rec from execution"
+    )
+    placements = []
+    for id_, lane, state, claim_score, due, holder, claim_id, _created, rec in found:
+        run: Execution = decode("execution", rec)
+        score = claim_score if claim_score is not None else placement(run).score
+        place = Placement(
+            claim_score is not None, score, lane, Public(state), due or 0, holder or "", claim_id or ""
+        )
+        placements.append(((id_,), place))
+    return placements
+
+
+def repair(session: Session, fix: bool) -> RepairReport:
+    """Compare index columns, queues and tallies with the records, page by page; mend them when asked to."""
+    wrong: list[str] = []
+    checked = 0
+    last = 0
+    while True:
+        with session.writing():
+            page = session.rows(
+                "select k, id, state, claim_score, due, holder, claim_id, rec from execution where k > ? "
+                "order by k limit ?", (last, PAGE),
+            )  # fmt: skip
+            for k, id_, *columns, rec in page:
+                expected = index_columns(placement(decode("execution", rec)))
+                if tuple(columns) != expected:
+                    wrong.append(f"{id_}: indexed as {tuple(columns)}, its record implies {expected}")
+                    if fix:
+                        session.rows(
+                            "update execution set state = ?, claim_score = ?, due = ?, holder = ?, claim_id = ? "
+                            "where k = ?", (*expected, k),
+                        )  # fmt: skip
+        checked += len(page)
+        if len(page) < PAGE:
+            break
+        last = page[-1][0]
+    with session.writing():
+        wrong += _repair_counts(session, fix)
+    return RepairReport(checked, tuple(wrong), fix and bool(wrong))
+
+
+def _repair_counts(session: Session, fix: bool) -> list[str]:
+    tallies: Counter[tuple[str, str, str]] = Counter()
+    waiting: Counter[tuple[str, str, str]] = Counter()
+    for (rec,) in session.rows("select rec from execution"):
+        run: Execution = decode("execution", rec)
+        tallies[run.lane_id, run.namespace, str(run.public_state)] += 1
+        if placement(run).claimable:
+            route = route_of(run)
+            waiting[route.lane_id, route.execution_kind, ",".join(route.capabilities)] += 1
+    wrong: list[str] = []
+    stored = {tuple(key): n for *key, n in session.rows("select * from tally where n <> 0")}
+    if stored != dict(tallies):
+        wrong.append(f"tallies are {stored}, the records imply {dict(tallies)}")
+        if fix:
+            session.rows("delete from tally")
+            for key, n in tallies.items():
+                session.rows("insert into tally values (?, ?, ?, ?)", (*key, n))
+    queues = {
+        tuple(key): n for *key, n in session.rows("select lane, kind, capabilities, waiting from route")
+    }
+    for key in queues.keys() | waiting.keys():
+        if queues.get(key, 0) != waiting.get(key, 0):
+            wrong.append(f"queue {key} counts {queues.get(key)}, the records imply {waiting.get(key, 0)}")
+            if fix:
+                session.rows(
+                    "insert into route (lane, kind, capabilities, waiting) values (?, ?, ?, ?) "
+                    "on conflict (lane, kind, capabilities) do update set waiting = excluded.waiting",
+                    (*key, waiting.get(key, 0)),
+                )
+    return wrong

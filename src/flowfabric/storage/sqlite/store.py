@@ -1,0 +1,176 @@
+"""The embedded store: one SQLite file, safe to share between processes."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final, Self
+
+from flowfabric.model.contracts.base import Command
+from flowfabric.model.contracts.reads import Question
+from flowfabric.model.errors import FlowFabricError, StoreClosed
+from flowfabric.model.ids import Partitions
+from flowfabric.model.machine import Workspace
+from flowfabric.storage.base import Clock, Dump, RepairReport
+from flowfabric.storage.front import Front
+from flowfabric.storage.sql.requests import Ask, Plan
+from flowfabric.storage.sql.unit import Unit
+from flowfabric.storage.sqlite.boot import prepare
+from flowfabric.storage.sqlite.connection import MEMORY, Synchronous, connect
+from flowfabric.storage.sqlite.inspect import dump, repair
+from flowfabric.storage.sqlite.peers import Peers
+from flowfabric.storage.sqlite.session import Session
+from flowfabric.storage.sqlite.writer import Writer
+from flowfabric.storage.wake import EVERYTHING, topics_of
+
+POLL_SECONDS: Final = 1.0
+READERS: Final = 4
+
+
+def wall_clock() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+class SqliteStore(Front):
+    """Executions in a file, or in memory with the path `:memory:`."""
+
+    def __init__(self, path: str, writer_session: Session, clock: Clock, partitions: Partitions) -> None:
+        super().__init__(clock, partitions)
+        self._path = path
+        self._peers = Peers(path, self.hub.publish) if path != MEMORY else None
+        self._chance: Callable[[], float] = random.random
+        self._writer = Writer(writer_session, self.now, self._draw, self._saved)
+        self._readers = ThreadPoolExecutor(READERS, "flowfabric-reader")
+        self._local = threading.local()
+        self._sessions: list[Session] = []
+        self._poll: asyncio.Task[None] | None = None
+        self._closed = False
+
+    @classmethod
+    async def open(
+        cls,
+        path: str | Path,
+        *,
+        synchronous: Synchronous = "NORMAL",
+        clock: Clock = wall_clock,
+        partitions: Partitions | None = None,
+        chance: Callable[[], float] = random.random,
+    ) -> Self:
+        """Open or create a database.
+
+        With `synchronous="NORMAL"` an acknowledged write survives a kill of the process; with `FULL` also a loss of power.
+        """
+        name = str(path) if str(path) == MEMORY else str(Path(path).absolute())
+        counts = partitions or Partitions()
+        counts.check()
+        session = await asyncio.to_thread(prepare, name, synchronous, counts)
+        store = cls(name, session, clock, counts)
+        store._chance = chance
+        if store._peers is not None:
+            store._peers.start()
+            store._poll = asyncio.create_task(store._watch_others())
+        return store
+
+    def _draw(self) -> float:
+        return self._chance()
+
+    def _saved(self, space: Workspace) -> None:
+        topics, due_at = topics_of(space)
+        if not topics:
+            return
+        self.hub.publish(topics, due_at)
+        if self._peers is not None:
+            self._peers.send(topics, due_at)
+
+    async def _decide(self, commands: Sequence[Command[Any]]) -> list[Any]:
+        return await self._writer.decide(commands)
+
+    async def _ask(self, question: Question[Any]) -> Any:
+        if self._closed:
+            raise StoreClosed
+        if self._path == MEMORY:  # a second connection would see another, empty database
+            return await self._writer.call(lambda session: self._answer(session, question))
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._readers, self._answer_here, question)
+
+    def _answer_here(self, question: Question[Any]) -> Any:
+        session: Session | None = getattr(self._local, "session", None)
+        if session is None:
+            session = Session(connect(self._path, read_only=True), self._path)
+            self._local.session = session
+            self._sessions.append(session)
+        return self._answer(session, question)
+
+    def _answer(self, session: Session, question: Question[Any]) -> Any:
+        try:
+            with session.reading():
+                return session.run(Unit().read(Workspace(self.now()), question))
+        except FlowFabricError as error:
+            return error
+
+    async def _watch_others(self) -> None:
+        """Look once a second whether other processes wrote: the safety net under the datagrams."""
+        assert self._peers is not None
+        seen = await self._writer.call(Session.version)
+        for turn in range(1, 2**62):
+            await asyncio.sleep(POLL_SECONDS)
+            version = await self._writer.call(Session.version)
+            if version != seen and (not self._peers.heard or turn % 5 == 0):
+                self.hub.publish({EVERYTHING})
+            seen, self._peers.heard = version, False
+
+    async def _write(self, plan: Callable[[], Plan[Any]]) -> Any:
+        def work(session: Session) -> Any:
+            with session.writing():
+                return session.run(plan())
+
+        return await self._writer.call(work)
+
+    async def take_baton(self, name: str, holder: str, ttl_ms: int) -> bool:
+        """Hold or keep the right to do something alone, for a while."""
+        now = self.now()
+        rows = await self._write(lambda: _ask("take baton", name, holder, now + ttl_ms, now))
+        return bool(rows)
+
+    async def drop_baton(self, name: str, holder: str) -> None:
+        """Give that right back at once."""
+        await self._write(lambda: _ask("drop baton", name, holder))
+
+    async def collect(self, limit: int = 1000) -> int:
+        """Delete what has expired and is never read again."""
+        rows: list[Any] = await self._write(lambda: _ask("collect", self.now(), limit))
+        return len(rows)
+
+    async def repair(self, *, fix: bool = True) -> RepairReport:
+        """Compare every index entry with what its record implies."""
+        report: RepairReport = await self._writer.call(lambda session: repair(session, fix))
+        return report
+
+    async def dump(self) -> Dump:
+        """Return everything; for proofs and small stores."""
+        contents: Dump = await self._writer.call(dump)
+        return contents
+
+    async def close(self) -> None:
+        """Finish what was accepted, then let everything go."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._poll is not None:
+            self._poll.cancel()
+        await asyncio.to_thread(self._writer.close)
+        await asyncio.to_thread(self._readers.shutdown)
+        for session in self._sessions:
+            session.close()
+        if self._peers is not None:
+            self._peers.stop()
+
+
+def _ask(name: str, *parameters: Any) -> Plan[Any]:
+    return (yield Ask(name, parameters))

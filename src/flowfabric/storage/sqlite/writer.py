@@ -1,0 +1,159 @@
+"""The one thread that writes. What arrives while it is busy shares the next transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from flowfabric.model.contracts.base import Command
+from flowfabric.model.errors import FlowFabricError, InternalError, StoreBusy, StoreClosed, StoreFull
+from flowfabric.model.machine import Workspace
+from flowfabric.storage.base import Clock
+from flowfabric.storage.sql.unit import Unit
+from flowfabric.storage.sqlite.session import Session
+
+MAX_GROUP: Final = 256
+"""Commands in one transaction; more would make the first of them wait for the last."""
+
+
+class Job(NamedTuple):
+    """Commands to decide, or a function to run on the writer's session; the future takes the answer."""
+
+    future: asyncio.Future[Any]
+    loop: asyncio.AbstractEventLoop
+    commands: Sequence[Command[Any]] = ()
+    call: Callable[[Session], Any] | None = None
+
+
+class Writer:
+    """Owns the writing session of one store."""
+
+    def __init__(
+        self,
+        session: Session,
+        clock: Clock,
+        chance: Callable[[], float],
+        on_saved: Callable[[Workspace], None],
+    ) -> None:
+        self._session = session
+        self._clock = clock
+        self._chance = chance
+        self._on_saved = on_saved
+        self._unit = Unit()
+        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._closed = False
+        self._thread = threading.Thread(target=self._work, name="flowfabric-writer", daemon=True)
+        self._thread.start()
+
+    @property
+    def session(self) -> Session:
+        """The writing session; touch it only in functions given to `call`."""
+        return self._session
+
+    async def decide(self, commands: Sequence[Command[Any]]) -> list[Any]:
+        """Decide commands in the next transaction; refusals are returned in place."""
+        replies: list[Any] = await self._submit(commands=commands)
+        return replies
+
+    async def call(self, function: Callable[[Session], Any]) -> Any:
+        """Run a function between two groups."""
+        return await self._submit(call=function)
+
+    def _submit(self, **work: Any) -> asyncio.Future[Any]:
+        if self._closed:
+            raise StoreClosed
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        self._queue.put(Job(future, loop, **work))
+        return future
+
+    def close(self) -> None:
+        """Finish what was accepted, then let the connection go."""
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while True:
+            job = self._queue.get()
+            group: list[Job] = []
+            size = 0
+            while job is not None and job.call is None:
+                group.append(job)
+                size += len(job.commands)
+                if size >= MAX_GROUP or self._queue.empty():
+                    break
+                job = self._queue.get()
+            if group:
+                self._settle(group, self._decide_group(group))
+            if job is None:
+                break
+            if job.call is not None:
+                self._settle([job], [self._call(job.call)])
+        self._session.close()
+
+    def _call(self, function: Callable[[Session], Any]) -> Any:
+        try:
+            return function(self._session)
+        except FlowFabricError as error:
+            return error
+        except Exception as defect:  # noqa: BLE001 - the thread must outlive any defect
+            return _defect(defect)
+
+    def _decide_group(self, group: list[Job]) -> list[list[Any]]:
+        commands = [command for job in group for command in job.commands]
+        replies = self._transact(commands)
+        answers: list[list[Any]] = []
+        start = 0
+        for job in group:
+            answers.append(replies[start : start + len(job.commands)])
+            start += len(job.commands)
+        return answers
+
+    def _transact(self, commands: Sequence[Command[Any]]) -> list[Any]:
+        """Decide and save in one transaction; what fails as a group is tried one by one, so that one bad record
+        hurts only those who touch it."""
+        try:
+            with self._session.writing():
+                space = Workspace(self._clock())
+                chances = [self._chance() for _ in commands]
+                replies = self._session.run(self._unit.write(space, commands, chances))
+        except Exception as error:  # noqa: BLE001 - the thread must outlive any defect
+            self._unit.forget()
+            fault = error if isinstance(error, FlowFabricError) else _defect(error)
+            if len(commands) == 1 or isinstance(fault, StoreBusy | StoreFull):
+                return [fault] * len(commands)
+            return [self._transact((command,))[0] for command in commands]
+        self._on_saved(space)
+        return replies
+
+    @staticmethod
+    def _settle(jobs: Sequence[Job], answers: Sequence[Any]) -> None:
+        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
+        for job, answer in zip(jobs, answers, strict=True):
+            by_loop.setdefault(job.loop, []).append((job.future, answer))
+        for loop, pairs in by_loop.items():
+            try:
+                loop.call_soon_threadsafe(_resolve, pairs)
+            except RuntimeError:  # that loop has ended; nobody waits for these answers any more
+                continue
+
+
+def _resolve(pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:
+    for future, answer in pairs:
+        if future.done():
+            continue
+        if isinstance(answer, FlowFabricError):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)
+
+
+def _defect(error: Exception) -> InternalError:
+    fault = InternalError(f"{type(error).__name__}: {error}")
+    fault.__cause__ = error
+    return fault
