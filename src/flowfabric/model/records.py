@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from flowfabric.model.conditions import Condition
 from flowfabric.model.policy import NO_POLICY, Policy
-from flowfabric.model.redaction import shown, shown_text
+from flowfabric.model.redaction import hide, redact, shown, shown_text
 from flowfabric.model.state import (
     AttemptState,
     Blocking,
@@ -35,7 +35,7 @@ class Record(Struct, frozen=True, array_like=True):
 
 
 class Attempt(Record, frozen=True, array_like=True):
-    """One run of the handler. The current one lives inside its execution; an ended one has a row of its own."""
+    """One run of the handler. The current one lives inside its execution; an ended one has its own row."""
 
     version: int = VERSION
     index: int = UNSET
@@ -59,7 +59,7 @@ class Attempt(Record, frozen=True, array_like=True):
     failure_category: str = ""
     failure_detail: str = ""
     ended_by: str = ""
-    """Which call of the holder ended it: `complete`, `fail` or `cancel`; a repeat of it gets its answer again."""
+    """Which call of the holder ended it: `complete`, `fail` or `cancel`. Repeated, it is answered alike."""
     delay_until: int = 0
     next_index: int = UNSET
     """With `ended_by` = `fail`: the retry that was promised, or unset when the failure was final."""
@@ -257,10 +257,10 @@ class Waitpoint(Record, frozen=True, array_like=True):
     """Number of the oldest signal that is kept; those before were trimmed."""
 
     def __repr__(self) -> str:
-        return shown_text(self, "token")
+        return shown_text(self, token=redact)
 
     def __rich_repr__(self) -> Iterator[tuple[str, object]]:  # type: ignore[override]
-        return shown(self, "token")
+        return shown(self, token=redact)
 
 
 class Signal(Record, frozen=True, array_like=True):
@@ -352,10 +352,10 @@ class Memo(Record, frozen=True, array_like=True):
     expires_at: int
 
     def __repr__(self) -> str:
-        return shown_text(self, "value")
+        return shown_text(self, value=hide)
 
     def __rich_repr__(self) -> Iterator[tuple[str, object]]:  # type: ignore[override]
-        return shown(self, "value")
+        return shown(self, value=hide)
 
 
 class Lane(Record, frozen=True, array_like=True):

@@ -14,18 +14,17 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from flowfabric.model.errors import invalid, refuse
-from flowfabric.model.limits import MAX_INT, MAX_NAME_BYTES, MAX_TEXT_BYTES
+from flowfabric.model.limits import MAX_INT, MAX_TEXT_BYTES
 from flowfabric.model.records import Record
+from flowfabric.model.redaction import kid_problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DIGEST_LENGTH: Final = 64
 SEED_SECRET_LENGTH: Final = 64
-MALFORMED: Final = "<REDACTED:malformed>"
 
 _HEX: Final = re.compile("(?:[0-9a-fA-F]{2})+")
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 class Key(msgspec.Struct, array_like=True, frozen=True):
@@ -183,14 +182,6 @@ def verify(
         raise refuse("invalid_token")
 
 
-def redact(token: str) -> str:
-    """Show which key signed a token and nothing else of it, for logs and `repr`."""
-    kid, colon, digest = token.partition(":")
-    if not colon or _kid_problem(kid):
-        return MALFORMED
-    return f"{kid}:<REDACTED:len={len(digest)}>"
-
-
 def fingerprint(token: str) -> tuple[str, str]:
     """Return key name and first 16 digits of the digest: enough to recognise a token, not to use it."""
     kid, _, digest = token.partition(":")
@@ -234,13 +225,8 @@ def _with_current(ring: KeyRing, kid: str, secret_hex: str) -> KeyRing:
     return msgspec.structs.replace(ring, current_kid=kid, keys=keys)
 
 
-def _kid_problem(kid: str) -> bool:
-    # Key names are shown in logs, so they may neither break a line nor fill a page.
-    return not kid or ":" in kid or bool(_CONTROL.search(kid)) or len(kid.encode()) > MAX_NAME_BYTES
-
-
 def _check_key(kid_field: str, kid: str, secret_field: str, secret_hex: str) -> None:
-    if _kid_problem(kid):
+    if kid_problem(kid):
         raise refuse("invalid_kid", field=kid_field)
     if len(secret_hex) > MAX_TEXT_BYTES or not _HEX.fullmatch(secret_hex):
         raise refuse("invalid_secret_hex", field=secret_field)

@@ -12,7 +12,7 @@ from flowfabric.model.contracts.create import AlreadySatisfied
 from flowfabric.model.contracts.waiting import KEYRING
 from flowfabric.model.errors import invalid
 from flowfabric.model.limits import LIVENESS_MS, MAX_INT, MAX_LANES_PER_CLAIM
-from flowfabric.model.redaction import shown, shown_text
+from flowfabric.model.redaction import hide, shown, shown_text
 from flowfabric.model.tokens import AlreadySeeded, Noop, Rotated, Seeded
 
 
@@ -149,10 +149,10 @@ class SeedSecret(Command[Seeded | AlreadySeeded], frozen=True, kw_only=True):
         return (KEYRING,)
 
     def __repr__(self) -> str:
-        return shown_text(self, "secret_hex")
+        return shown_text(self, secret_hex=hide)
 
     def __rich_repr__(self) -> Iterator[tuple[str, object]]:  # type: ignore[override]
-        return shown(self, "secret_hex")
+        return shown(self, secret_hex=hide)
 
 
 class RotateSecret(Command[Rotated | Noop], frozen=True, kw_only=True):
@@ -167,7 +167,7 @@ class RotateSecret(Command[Rotated | Noop], frozen=True, kw_only=True):
         return (KEYRING,)
 
     def __repr__(self) -> str:
-        return shown_text(self, "new_secret_hex")
+        return shown_text(self, new_secret_hex=hide)
 
     def __rich_repr__(self) -> Iterator[tuple[str, object]]:  # type: ignore[override]
-        return shown(self, "new_secret_hex")
+        return shown(self, new_secret_hex=hide)

@@ -21,7 +21,7 @@ from flowfabric.model.limits import (
     MAX_TEXT_BYTES,
     SIGNAL_LIST_LENGTH,
 )
-from flowfabric.model.redaction import shown, shown_text
+from flowfabric.model.redaction import redact, shown, shown_text
 from flowfabric.model.state import Public
 
 TIMEOUT_BEHAVIORS = ("fail", "cancel", "expire", "auto_resume_with_timeout_signal", "auto_resume", "escalate")
@@ -44,10 +44,10 @@ class OpenWaitpoint(Struct, frozen=True):
     waitpoint_token: str
 
     def __repr__(self) -> str:
-        return shown_text(self, "waitpoint_token")
+        return shown_text(self, waitpoint_token=redact)
 
     def __rich_repr__(self) -> Iterator[tuple[str, object]]:  # type: ignore[override]
-        return shown(self, "waitpoint_token")
+        return shown(self, waitpoint_token=redact)
 
 
 class Suspended(Struct, frozen=True):
@@ -303,10 +303,10 @@ class DeliverSignal(_SignalCommand, frozen=True, kw_only=True):
         return self.idempotency_key if self.dedup_ttl_ms else ""
 
     def __repr__(self) -> str:
-        return shown_text(self, "waitpoint_token")
+        return shown_text(self, waitpoint_token=redact)
 
     def __rich_repr__(self) -> Iterator[tuple[str, object]]:  # type: ignore[override]
-        return shown(self, "waitpoint_token")
+        return shown(self, waitpoint_token=redact)
 
 
 class ApproveSignal(_SignalCommand, frozen=True, kw_only=True):
