@@ -7,12 +7,17 @@ from typing import Final
 from msgspec.structs import replace
 
 from flowfabric.model.contracts.lease import Claim
-from flowfabric.model.limits import LIVENESS_MS
+from flowfabric.model.limits import DAY_MS, LIVENESS_MS, MAX_INT
 from flowfabric.model.records import VERSION, Worker
 
 DEFAULT_NAMESPACE: Final = "default"
 RENOTE_MS: Final = 5_000
 """A sign of life is written at most this often; a claim happens far more often."""
+
+
+def forget_at(worker: Worker) -> int:
+    """When the record of a worker may be deleted: a day after it was last alive."""
+    return min(worker.last_heartbeat_at + worker.liveness_ttl_ms + DAY_MS, MAX_INT)
 
 
 def presence_key(claim: Claim) -> tuple[str, str]:
@@ -28,7 +33,7 @@ def presence(claim: Claim, known: Worker | None, now: int) -> Worker | None:
             VERSION, claim.worker_id, instance, namespace, claim.lanes, tuple(sorted(set(claim.capabilities))), now,
             LIVENESS_MS, 0,
         )  # fmt: skip
-    if 0 <= now - known.last_heartbeat_at < RENOTE_MS:
+    if 0 <= now - known.last_heartbeat_at < min(RENOTE_MS, known.liveness_ttl_ms // 3):
         return None
     return replace(known, last_heartbeat_at=now)
 

@@ -60,7 +60,7 @@ class CreateExecution(ExecutionCommand[Created | Duplicate], frozen=True, kw_onl
         checks.lane(self.lane_id)
         checks.name("namespace", self.namespace)
         checks.name("execution_kind", self.execution_kind)
-        checks.text("creator_identity", self.creator_identity, max_bytes=MAX_NAME_BYTES, empty=True)
+        checks.name("creator_identity", self.creator_identity, empty=True)
         checks.text("payload_encoding", self.payload_encoding, max_bytes=MAX_NAME_BYTES, empty=True)
         checks.payload("input_payload", self.input_payload, MAX_PAYLOAD_BYTES)
         checks.payload("policy", self.policy, MAX_POLICY_BYTES)

@@ -180,6 +180,8 @@ class StreamPage(Page, frozen=True):
     frames: tuple[FrameView, ...]
     closed_at: int = 0
     closed_reason: str = ""
+    last: str = ""
+    """The last entry that was looked at, shown or not: where a tail goes on. Empty when there was none."""
 
 
 class _StreamQuestion(ExecutionQuestion[StreamPage], frozen=True, kw_only=True):

@@ -54,6 +54,10 @@ class FrameInput(Struct, frozen=True):
             raise invalid("patch_kind", "unsupported patch_kind")
         for field in ("retention_maxlen", "ttl_ms"):
             checks.integer(field, getattr(self, field), 0, MAX_INT)
+        for field in ("maxlen_floor", "maxlen_ceiling"):
+            checks.integer(field, getattr(self, field), -MAX_INT, MAX_INT)
+        if not isinstance(self.ema_alpha, int | float):
+            raise invalid("ema_alpha", "a number from 0 to 1")
         if self.ts is not None:
             checks.integer("ts", self.ts, 0, MAX_INT)
 

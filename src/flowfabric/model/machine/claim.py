@@ -32,9 +32,10 @@ def claim(space: Workspace, command: Claim) -> Claimed:
     space.emit("seen", command.worker_instance_id, value=command)
     if command.claim_id:
         held = space.leases(command.worker_instance_id, command.claim_id)
-        living = sorted(run.execution_id for run in held if run.lease_expires_at > space.now)
+        living = sorted((run.execution_id,) for run in held if run.lease_expires_at > space.now)
         if living:
-            return Claimed(tuple(task_of(space, space.execution(execution_id)) for execution_id in living))
+            space.several("payload", living)
+            return Claimed(tuple(task_of(space, space.execution(*key)) for key in living))
     routes = _routes(space, command)
     tasks: list[Task] = []
     place = 0

@@ -55,7 +55,7 @@ def describe(space: Workspace, question: Describe) -> Description:
 
 
 def _serves(worker: Worker, run: Execution) -> bool:
-    return run.lane_id in worker.lanes and worker.namespace in {"", run.namespace}
+    return run.lane_id in worker.lanes
 
 
 def _queue(run: Execution, lane: Lane | None, workers: tuple[Worker, ...], now: int) -> _Queue:

@@ -158,7 +158,8 @@ def _frames(space: Workspace, question: ReadStream | TailStream, low: Position, 
         for frame in frames
         if not (question.exclude_best_effort and frame.mode == "best_effort")
     )
-    return StreamPage(shown, stream.closed_at, stream.closed_reason)
+    last = entry_id(frames[-1].ms, frames[-1].seq) if frames else ""
+    return StreamPage(shown, stream.closed_at, stream.closed_reason, last)
 
 
 @step(ReadSummary)

@@ -145,7 +145,7 @@ class Workspace:
         """Return the executions that a worker instance holds from one claim."""
         key = (worker_instance_id, claim_id)
         ids = dict.fromkeys((*self.get("leases", *key), *self._fresh_leases.get(key, ())))
-        runs = [self.execution(execution_id) for execution_id in ids]
+        runs: list[Execution] = self.several("execution", [(execution_id,) for execution_id in ids])
         return [
             run
             for run in runs

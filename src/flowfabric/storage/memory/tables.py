@@ -14,7 +14,7 @@ from flowfabric.model.contracts.reads import FeedEntry, ListExecutions
 from flowfabric.model.indexes import claimable, placement, route_of, score
 from flowfabric.model.listing import LOOK_AHEAD, driven, matches
 from flowfabric.model.machine import Effect, Head, Wishes, Workspace
-from flowfabric.model.presence import presence, presence_key
+from flowfabric.model.presence import forget_at, presence, presence_key
 from flowfabric.model.records import Event, Execution, Frame, Memo, Route, Worker
 from flowfabric.model.state import Public
 from flowfabric.storage.base import Dump
@@ -220,7 +220,11 @@ class Tables:
         gone = [key for key, memo in memos.items() if memo.expires_at <= now][:limit]
         for key in gone:
             del memos[key]
-        return len(gone)
+        workers: dict[tuple[Any, ...], Worker] = self.records["worker"]
+        dead = [key for key, worker in workers.items() if forget_at(worker) <= now]
+        for key in dead:
+            del workers[key]
+        return len(gone) + len(dead)
 
     def dump(self) -> Dump:
         """Return everything."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from flowfabric.model.indexes import Placement, placement, route_of
 from flowfabric.model.machine import Effect, Workspace
-from flowfabric.model.presence import presence, presence_key
+from flowfabric.model.presence import forget_at, presence, presence_key
 from flowfabric.model.records import Execution, Payload, Route, Waitpoint, Worker
 from flowfabric.storage.sql.codec import decode, encode
 from flowfabric.storage.sql.load import SEPARATOR
@@ -179,7 +179,12 @@ class Saver:
                 self._seen.pop((key[0], key[1]), None)
             else:
                 self._seen[key[0], key[1]] = new
-        yield from _plain("worker")(self, changes)
+        put = [(*key, forget_at(new), encode(new)) for key, _, new in changes if new is not None]
+        if put:
+            yield Write("put worker", put)
+        gone = [key for key, _, new in changes if new is None]
+        if gone:
+            yield Write("drop worker", gone)
 
     def _events(self, effects: list[Effect]) -> Plan[None]:
         pos = (yield Ask("allocate", (len(effects), "history")))[0][0] - len(effects)
@@ -246,15 +251,10 @@ def _owned(kind: str) -> Save:
 
 
 def _plain(kind: str) -> Save:
-    """Save records that stand alone."""
+    """Save records that stand alone and are never deleted."""
 
     def save(_: Saver, changes: list[Change]) -> Plan[None]:
-        put = [(*key, encode(new)) for key, _, new in changes if new is not None]
-        if put:
-            yield Write(f"put {kind}", put)
-        gone = [key for key, _, new in changes if new is None]
-        if gone:
-            yield Write(f"drop {kind}", gone)
+        yield Write(f"put {kind}", [(*key, encode(new)) for key, _, new in changes])
 
     return save
 

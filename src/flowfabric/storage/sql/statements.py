@@ -106,8 +106,8 @@ WRITE: Final[dict[str, LiteralString]] = {
     "put memo": "insert into memo (key, expires, rec) values (?, ?, ?) "
     "on conflict (key) do update set expires = excluded.expires, rec = excluded.rec",
     "put lane": "insert into lane (id, rec) values (?, ?) on conflict (id) do update set rec = excluded.rec",
-    "put worker": "insert into worker (namespace, instance, rec) values (?, ?, ?) "
-    "on conflict (namespace, instance) do update set rec = excluded.rec",
+    "put worker": "insert into worker (namespace, instance, expires, rec) values (?, ?, ?, ?) "
+    "on conflict (namespace, instance) do update set expires = excluded.expires, rec = excluded.rec",
     "drop worker": "delete from worker where namespace = ? and instance = ?",
     "put keyring": "insert into keyring (one, rec) values (1, ?) on conflict (one) do update set rec = excluded.rec",
     "add tally": "insert into tally (lane, namespace, state, n) values (?, ?, ?, ?) "
@@ -124,6 +124,7 @@ OTHER: Final[dict[str, LiteralString]] = {
     "set holder = excluded.holder, until = excluded.until where baton.holder = excluded.holder or baton.until <= ? "
     "returning holder",
     "drop baton": "delete from baton where name = ? and holder = ?",
+    "collect workers": "delete from worker where expires <= ? returning instance",
     "collect": "delete from memo where key in (select key from memo where expires <= ? order by expires limit ?) "
     "returning key",
     "get meta": "select value from meta where name = ?",

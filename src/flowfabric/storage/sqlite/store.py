@@ -144,8 +144,10 @@ class SqliteStore(Front):
 
     async def collect(self, limit: int = 1000) -> int:
         """Delete what has expired and is never read again."""
-        rows: list[Any] = await self._write(lambda: _ask("collect", self.now(), limit))
-        return len(rows)
+        now = self.now()
+        memos: list[Any] = await self._write(lambda: _ask("collect", now, limit))
+        workers: list[Any] = await self._write(lambda: _ask("collect workers", now))
+        return len(memos) + len(workers)
 
     async def repair(self, *, fix: bool = True) -> RepairReport:
         """Compare every index entry with what its record implies."""

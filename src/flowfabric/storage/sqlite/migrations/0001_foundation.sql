@@ -63,5 +63,7 @@ create table route (
 create table tally (
     lane text, namespace text, state text, n integer not null, primary key (lane, namespace, state)
 ) without rowid;
-create table worker (namespace text, instance text, rec blob not null, primary key (namespace, instance)) without rowid;
+create table worker (
+    namespace text, instance text, expires integer not null, rec blob not null, primary key (namespace, instance)
+) without rowid;
 create table keyring (one integer primary key check (one = 1), rec blob not null);
