@@ -81,6 +81,12 @@ class Upkeep(Commands, Protocol):
     def now(self) -> int:
         """Return the store's time."""
 
+    def expect_due(self, due_at: int) -> None:
+        """Say until when the engine knows that nothing is due (0: no time is known); earlier things wake it."""
+
+    def next_due(self) -> int:
+        """Return that time, or an earlier one that has come up since."""
+
     async def take_baton(self, name: str, holder: str, ttl_ms: int) -> bool:
         """Hold or keep the right to do something alone, for a while."""
 

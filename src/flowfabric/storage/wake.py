@@ -53,7 +53,7 @@ class Hub:
         self._lock = threading.Lock()
         self._listeners: dict[str, set[Listener]] = {}
         self.horizon = 0
-        """Until when the engine sleeps; what falls due later need not wake it. 0: it does not sleep."""
+        """Until when nothing is due, as far as the engine knows; only what falls due earlier wakes it."""
 
     @asynccontextmanager
     async def subscribe(self, topics: Iterable[str]) -> AsyncIterator[Listener]:
@@ -84,6 +84,7 @@ class Hub:
                 for topic in topics:
                     woken |= self._listeners.get(topic, set())
                 if due_at and due_at < self.horizon:
+                    self.horizon = due_at
                     woken |= self._listeners.get("due", set())
         for listener in woken:
             listener.wake()

@@ -1,0 +1,72 @@
+"""The engine of one process: timers, housekeeping, and a clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from types import TracebackType
+from typing import Final, Self
+
+from flowfabric.engine.timers import Timers
+from flowfabric.model.errors import FlowFabricError, StoreClosed
+from flowfabric.storage.base import Upkeep
+
+COLLECT_SECONDS: Final = 60.0
+REPAIR_SECONDS: Final = 3_600.0
+
+log = logging.getLogger("flowfabric.engine")
+
+
+class Engine:
+    """Runs beside a server, a worker or your own program: `async with Engine(store): …`."""
+
+    def __init__(
+        self,
+        store: Upkeep,
+        *,
+        collect_seconds: float = COLLECT_SECONDS,
+        repair_seconds: float = REPAIR_SECONDS,
+    ) -> None:
+        self._store = store
+        self.timers = Timers(store)
+        self._collect_seconds = collect_seconds
+        self._repair_seconds = repair_seconds
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        self._tasks = [
+            asyncio.create_task(self.timers.run(), name="flowfabric-timers"),
+            asyncio.create_task(self._every(self._collect_seconds, self._collect), name="flowfabric-collect"),
+            asyncio.create_task(self._every(self._repair_seconds, self._repair), name="flowfabric-repair"),
+        ]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        with contextlib.suppress(FlowFabricError):
+            await self.timers.stop()
+
+    async def _collect(self) -> None:
+        while await self._store.collect() >= 1000:
+            await asyncio.sleep(0)
+
+    async def _repair(self) -> None:
+        report = await self._store.repair()
+        for sentence in report.wrong:
+            log.error("repaired: %s", sentence)
+
+    async def _every(self, seconds: float, work: object) -> None:
+        assert callable(work)
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await work()
+            except StoreClosed:
+                return
+            except FlowFabricError as error:
+                log.warning("housekeeping pauses: %s", error)

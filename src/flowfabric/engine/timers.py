@@ -1,0 +1,93 @@
+"""What happens by itself: one loop over one index of what is due next.
+
+Every process may run it; one at a time holds the baton. It sleeps until the next due time, is woken when something
+falls due earlier, and looks once a second anyway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import uuid
+from typing import Any, Final
+
+from flowfabric.model.contracts.base import ExecutionCommand
+from flowfabric.model.contracts.reads import ReadDue
+from flowfabric.model.errors import FlowFabricError, StoreClosed
+from flowfabric.model.machine.timers import due_commands
+from flowfabric.storage.base import Subscription, Upkeep
+
+BATON: Final = "timers"
+BATON_MS: Final = 1_000
+BATON_SECONDS: Final = 0.6
+"""How often the holder takes the baton anew: early enough to keep it."""
+SWEEP_SECONDS: Final = 1.0
+PAGE: Final = 200
+SKIP_MS: Final = 30_000
+"""How long an execution whose step keeps failing is left alone, so that it does not block the others."""
+
+log = logging.getLogger("flowfabric.engine")
+
+
+class Timers:
+    """Fires what is due."""
+
+    def __init__(self, store: Upkeep, *, holder: str = "") -> None:
+        self._store = store
+        self._holder = holder or f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self._skipped: dict[str, int] = {}
+
+    async def fire_due(self) -> int:
+        """Do everything whose time has come, and return how many steps that took."""
+        fired = 0
+        while True:
+            count, more = await self._fire_page()
+            fired += count
+            if not more:
+                return fired
+
+    async def _fire_page(self) -> tuple[int, bool]:
+        now = self._store.now()
+        page = await self._store.read(ReadDue(before=now, limit=PAGE + len(self._skipped)))
+        self._skipped = {key: until for key, until in self._skipped.items() if until > now}
+        runs = [run for run in page.runs if run.execution_id not in self._skipped]
+        commands = [command for run in runs for command in due_commands(run, now)]
+        if commands:
+            await self._apply(commands, now)
+        self._store.expect_due(page.next_due_at)
+        return len(commands), bool(commands)
+
+    async def _apply(self, commands: list[ExecutionCommand[Any]], now: int) -> None:
+        replies = await self._store.apply_many(commands)
+        for command, reply in zip(commands, replies, strict=True):
+            if isinstance(reply, FlowFabricError):
+                log.error("%s of %s failed: %s", type(command).__name__, command.execution_id, reply)
+                self._skipped[command.execution_id] = now + SKIP_MS
+
+    async def run(self) -> None:
+        """Fire what is due, for ever; a store that fails is tried again."""
+        async with self._store.subscribe(["due"]) as woken:
+            while True:
+                try:
+                    await self._turn(woken)
+                except StoreClosed:
+                    return
+                except FlowFabricError as error:
+                    log.warning("timers pause: %s", error)
+                    await asyncio.sleep(SWEEP_SECONDS)
+
+    async def _turn(self, woken: Subscription) -> None:
+        if not await self._store.take_baton(BATON, self._holder, BATON_MS):
+            await asyncio.sleep(SWEEP_SECONDS)
+            return
+        loop = asyncio.get_running_loop()
+        keep_until = loop.time() + BATON_SECONDS
+        while (left := keep_until - loop.time()) > 0:
+            await self.fire_due()
+            ahead = self._store.next_due() - self._store.now()
+            await woken.wait(max(0.0, min(left, ahead / 1000)))
+
+    async def stop(self) -> None:
+        """Give the baton back, so that another process takes over at once."""
+        await self._store.drop_baton(BATON, self._holder)

@@ -1,0 +1,25 @@
+"""Declaring a worker dead: its record goes, and its leases with it."""
+
+from __future__ import annotations
+
+from flowfabric.model.contracts.reads import ListLeases
+from flowfabric.model.contracts.upkeep import LoseDeadLease, MarkedExpired, MarkWorkerDead
+from flowfabric.storage.base import Commands
+
+
+async def bury(store: Commands, command: MarkWorkerDead) -> tuple[object, int]:
+    """Mark a worker dead and take its leases; return the outcome and how many leases it lost.
+
+    The leases go whether or not the worker was known: one that only claimed may have been forgotten already. A crash
+    in between leaves leases that expire by themselves.
+    """
+    outcome = await store.apply(command)
+    held = await store.read(ListLeases(worker_instance_id=command.worker_instance_id))
+    losses = [
+        LoseDeadLease(
+            execution_id=execution_id, worker_instance_id=command.worker_instance_id, actor=command.actor
+        )
+        for execution_id in held
+    ]
+    replies = await store.apply_many(losses) if losses else []
+    return outcome, sum(isinstance(reply, MarkedExpired) for reply in replies)
