@@ -1,0 +1,171 @@
+"""Scenario 1: submit everything, then claim and complete with a fixed number of slots."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import shutil
+import tempfile
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+from bench import ceiling
+from bench.settings import Rates, Report, Settings, median
+from flowfabric.engine.waiting import claim_when_ready
+from flowfabric.model import ids
+from flowfabric.model.contracts.create import CreateExecution
+from flowfabric.model.contracts.lease import Claim, Complete
+from flowfabric.storage.base import Commands
+from flowfabric.storage.sqlite import SqliteStore
+
+LANE = "bench"
+IDLE_ROUNDS = 100
+
+
+def run_loop(work: Any) -> Any:
+    """Run on uvloop where there is one, as a server would."""
+    try:
+        import uvloop  # noqa: PLC0415
+    except ImportError:
+        return asyncio.run(work)
+    return uvloop.run(work)
+
+
+def creation(store: Commands, body: bytes) -> CreateExecution:
+    return CreateExecution(
+        execution_id=ids.spread(str(uuid.uuid4()), store.partitions), execution_kind="bench", lane_id=LANE,
+        input_payload=body, payload_encoding="json",
+    )  # fmt: skip
+
+
+def claim_of(worker: str) -> Claim:
+    return Claim(worker_id="bench", worker_instance_id=worker, lanes=(LANE,), mint=str(uuid.uuid4()))
+
+
+async def submit_all(store: Commands, settings: Settings) -> None:
+    numbers = iter(range(settings.tasks))
+    body = settings.body()
+
+    async def submitter() -> None:
+        for _ in numbers:
+            await store.apply(creation(store, body))
+
+    await asyncio.gather(*(submitter() for _ in range(settings.slots)))
+
+
+async def drain(store: Commands, slots: int, name: str) -> int:
+    async def slot(worker: str) -> int:
+        done = 0
+        while tasks := (await store.apply(claim_of(worker))).tasks:
+            (task,) = tasks
+            await store.apply(Complete(execution_id=task.execution_id, fence=task.fence, result=b"{}"))
+            done += 1
+        return done
+
+    return sum(await asyncio.gather(*(slot(f"{name}-{n}") for n in range(slots))))
+
+
+def drain_in_process(path: str, settings: Settings, name: str, ready: Any, go: Any, done: Any) -> None:
+    async def main() -> None:
+        store = await SqliteStore.open(path, synchronous=settings.synchronous)  # type: ignore[arg-type]
+        ready.release()
+        await asyncio.to_thread(go.wait)
+        count = await drain(store, settings.slots // settings.processes, name)
+        done.put((count, time.monotonic()))
+        await store.close()
+
+    run_loop(main())
+
+
+def drain_in_processes(path: str, settings: Settings) -> float:
+    """Let several processes drain one file; return the seconds from the start to the last completion."""
+    context = multiprocessing.get_context("spawn")
+    ready, go, done = context.Semaphore(0), context.Event(), context.Queue()
+    workers = [
+        context.Process(target=drain_in_process, args=(path, settings, f"p{n}", ready, go, done))
+        for n in range(settings.processes)
+    ]
+    for worker in workers:
+        worker.start()
+    for _ in workers:
+        ready.acquire()
+    begin = time.monotonic()
+    go.set()
+    results = [done.get(timeout=300) for _ in workers]
+    for worker in workers:
+        worker.join()
+    assert sum(count for count, _ in results) == settings.tasks
+    return max(ended for _, ended in results) - begin
+
+
+async def idle(store: Commands, body: bytes) -> list[float]:
+    """One task at a time: submit, a waiting claimer is woken, complete; milliseconds for each round."""
+    times = []
+    for _ in range(IDLE_ROUNDS):
+        waiting = asyncio.ensure_future(claim_when_ready(store, claim_of("idle"), 5_000))
+        await asyncio.sleep(0.005)  # the claimer has looked, found nothing, and sleeps
+        begin = time.perf_counter()
+        await store.apply(creation(store, body))
+        (task,) = (await waiting).tasks
+        await store.apply(Complete(execution_id=task.execution_id, fence=task.fence))
+        times.append((time.perf_counter() - begin) * 1000)
+    return sorted(times)
+
+
+async def engine_once(folder: Path, settings: Settings) -> tuple[Rates, list[float]]:
+    path = str(folder / "engine.db")
+    store = await SqliteStore.open(path, synchronous=settings.synchronous)  # type: ignore[arg-type]
+    begin = time.perf_counter()
+    await submit_all(store, settings)
+    submitted = time.perf_counter() - begin
+    if settings.processes > 1:
+        drained = await asyncio.to_thread(drain_in_processes, path, settings)
+    else:
+        begin = time.perf_counter()
+        done = await drain(store, settings.slots, "p0")
+        drained = time.perf_counter() - begin
+        assert done == settings.tasks
+    times = await idle(store, settings.body())
+    await store.close()
+    tasks = settings.tasks
+    return Rates(tasks / submitted, tasks / drained, tasks / (submitted + drained)), times
+
+
+def run(settings: Settings) -> Report:
+    """Engine and ceiling by turns, so that drift of the machine meets both alike."""
+    engine: list[Rates] = []
+    bare: list[Rates] = []
+    p50: list[float] = []
+    p99: list[float] = []
+    for _ in range(settings.runs):
+        folder = Path(tempfile.mkdtemp(prefix="ff-bench-"))
+        try:
+            bare.append(run_loop(ceiling.run(folder, settings)))
+            rates, times = run_loop(engine_once(folder, settings))
+        finally:
+            shutil.rmtree(folder)
+        engine.append(rates)
+        p50.append(times[len(times) // 2])
+        p99.append(times[int(len(times) * 0.99)])
+    drained = median([rates.drain for rates in engine])
+    top = median([rates.drain for rates in bare])
+    return {
+        "submit_per_s": round(median([rates.submit for rates in engine])),
+        "drain_per_s": round(drained),
+        "end_to_end_per_s": round(median([rates.end_to_end for rates in engine])),
+        "ceiling_submit_per_s": round(median([rates.submit for rates in bare])),
+        "ceiling_drain_per_s": round(top),
+        "ratio": round(drained / top, 3),
+        "idle_p50_ms": round(median(p50), 3),
+        "idle_p99_ms": round(median(p99), 3),
+        "runs": [
+            {
+                "submit_per_s": round(rates.submit), "drain_per_s": round(rates.drain),
+                "end_to_end_per_s": round(rates.end_to_end), "ceiling_drain_per_s": round(top_rates.drain),
+                "idle_p50_ms": round(half, 3), "idle_p99_ms": round(most, 3),
+            }
+            for rates, top_rates, half, most in zip(engine, bare, p50, p99, strict=True)
+        ],
+    }  # fmt: skip
