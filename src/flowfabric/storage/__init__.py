@@ -1,1 +1,68 @@
-"""FlowFabric."""
+"""The stores, and the one place that knows which URL opens which."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from flowfabric.model.contracts.reads import ListKids
+from flowfabric.model.contracts.upkeep import SeedSecret
+from flowfabric.model.errors import invalid
+from flowfabric.model.tokens import SEED_SECRET_LENGTH
+from flowfabric.storage.base import Upkeep
+
+FIRST_KID: Final = "k1"
+"""Name of the waitpoint secret that a new store is given."""
+
+Opener = Callable[..., Awaitable[Upkeep]]
+
+__all__ = ["open_store"]
+
+
+async def open_store(url: str, **options: Any) -> Upkeep:
+    """Open the store that a URL names; a new one is ready for use, with a waitpoint secret of its own.
+
+    `sqlite:///relative.db`, `sqlite:////absolute.db`, `sqlite://:memory:`, `:memory:` or a plain path. The options
+    are those of the store: see `SqliteStore.open`.
+    """
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        scheme, rest = "sqlite", url
+    opener = _OPENERS.get(scheme)
+    if opener is None:
+        raise invalid(
+            "url", f"no store opens {scheme}://; there is {', '.join(_OPENERS)}://, or a plain path"
+        )
+    store = await opener(rest if not separator else _path(rest), **options)
+    try:
+        await _seed(store)
+    except BaseException:
+        await store.close()
+        raise
+    return store
+
+
+def _path(rest: str) -> str:
+    """Read what follows `sqlite://`: one slash ends the empty host name, the rest is the path."""
+    if rest == ":memory:":
+        return rest
+    if not rest.startswith("/") or len(rest) == 1:
+        raise invalid("url", "write sqlite:///relative.db, sqlite:////absolute.db or sqlite://:memory:")
+    return rest[1:]
+
+
+async def _open_sqlite(path: str, **options: Any) -> Upkeep:
+    if not path:
+        raise invalid("url", "name a file, or :memory:")
+    from flowfabric.storage.sqlite import SqliteStore  # noqa: PLC0415 - a driver loads when its URL is opened
+
+    return await SqliteStore.open(path, **options)
+
+
+_OPENERS: Final[dict[str, Opener]] = {"sqlite": _open_sqlite}
+
+
+async def _seed(store: Upkeep) -> None:
+    if (await store.read(ListKids())).current_kid is None:
+        await store.apply(SeedSecret(kid=FIRST_KID, secret_hex=secrets.token_hex(SEED_SECRET_LENGTH // 2)))

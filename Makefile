@@ -1,0 +1,60 @@
+# Needs Python 3.11 or newer and make; everything else goes into .venv.
+
+PYTHON ?= python3
+MINUTES ?= 10
+BIN := .venv/bin
+READY := .venv/.ready
+HOUSE := src tests bench
+
+.DEFAULT_GOAL := help
+.PHONY: help install dev test lint format bench soak docs clean
+
+help:  ## say what there is
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+install: $(READY)  ## prepare .venv
+
+$(READY): pyproject.toml
+	@echo "preparing .venv"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "FlowFabric needs Python 3.11 or newer")'
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	@$(BIN)/python -m pip install --quiet --editable . --group dev
+	@touch $@
+
+dev: $(READY)  ## watch a worker die and its work go on
+	@$(BIN)/ff demo
+
+test: $(READY)  ## run every suite, in random order, and hold the model to its coverage
+	@rm -f .coverage .coverage.*
+	@$(BIN)/coverage run -m pytest -q -n 2 $(ARGS)
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage report --skip-covered --skip-empty
+	@echo "the model alone, which must reach 95 %:"
+	@$(BIN)/coverage report --include='src/flowfabric/model/*' --fail-under=95 --format=total
+
+lint: $(READY)  ## rules, format, types, import directions, sizes
+	@$(BIN)/ruff check --quiet
+	@$(BIN)/ruff format --check --quiet
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-logo
+	@find $(HOUSE) -name '*.py' -exec wc -l {} + | \
+		awk '$$2 != "total" && $$1 > 700 { print $$2 ": " $$1 " lines, 700 are allowed"; bad = 1 } END { exit bad }'
+
+format: $(READY)  ## put code and imports in order
+	@$(BIN)/ruff check --quiet --select I --fix
+	@$(BIN)/ruff format --quiet
+
+bench: $(READY)  ## measure the embedded store
+	@$(BIN)/python -m bench run s1 --store sqlite
+	@$(BIN)/python -m bench report
+
+soak: $(READY)  ## simulate for MINUTES minutes (10)
+	@PYTHONPATH=src:tests $(BIN)/python -m support.simulation --minutes $(MINUTES)
+
+docs: $(READY)  ## write docs/reference anew from the code
+	@$(BIN)/python -m tools.generate_docs
+
+clean:  ## remove everything that make and the tools made
+	@rm -rf .venv .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	@find $(HOUSE) examples tools -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from flowfabric import open_store
+from flowfabric.model.contracts.reads import ListKids
+from flowfabric.model.errors import InvalidInput, PartitionMismatch
+from flowfabric.model.ids import Partitions
+
+
+@pytest.mark.parametrize("spelling", ["sqlite:///{name}", "sqlite:////{absolute}", "{name}", "{absolute}"])
+async def test_each_spelling_opens_the_same_file(
+    spelling: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    absolute = str(tmp_path / "work.db")
+    url = spelling.format(
+        name="work.db", absolute=absolute.removeprefix("/") if "//" in spelling else absolute
+    )
+    await (await open_store(url)).close()
+    with sqlite3.connect(absolute) as db:
+        assert db.execute("select count(*) from keyring").fetchone() == (1,)
+    db.close()
+
+
+@pytest.mark.parametrize("url", [":memory:", "sqlite://:memory:"])
+async def test_memory_leaves_no_file(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = await open_store(url)
+    assert (await store.read(ListKids())).current_kid == "k1"
+    await store.close()
+    assert not list(tmp_path.iterdir())
+
+
+async def test_a_store_keeps_its_secret(tmp_path: Path) -> None:
+    rings = []
+    for _ in range(2):
+        store = await open_store(str(tmp_path / "work.db"))
+        rings.append((await store.dump()).records["keyring"])
+        await store.close()
+    assert rings[0] == rings[1]
+
+
+@pytest.mark.parametrize("url", ["postgresql://host/db", "valkey://host", "ftp://x"])
+async def test_an_unknown_scheme_is_told_what_exists(url: str) -> None:
+    with pytest.raises(InvalidInput, match="sqlite://") as refusal:
+        await open_store(url)
+    assert refusal.value.field == "url"
+
+
+@pytest.mark.parametrize("url", ["", "sqlite://", "sqlite:///", "sqlite://work.db"])
+async def test_a_url_without_a_path_is_refused(url: str) -> None:
+    with pytest.raises(InvalidInput):
+        await open_store(url)
+
+
+async def test_options_reach_the_store(tmp_path: Path) -> None:
+    path = str(tmp_path / "work.db")
+    store = await open_store(path, partitions=Partitions(flow=8), clock=lambda: 5)
+    assert (store.partitions.flow, store.now()) == (8, 5)
+    await store.close()
+    with pytest.raises(PartitionMismatch):
+        await open_store(path)
