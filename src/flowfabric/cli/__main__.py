@@ -1,0 +1,8 @@
+"""`python -m flowfabric.cli`, for when `ff` is not on the path."""
+
+import sys
+
+from flowfabric.cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())
