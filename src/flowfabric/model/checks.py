@@ -37,6 +37,8 @@ _TAG_KEY: Final = re.compile(r"[a-z][a-z0-9_-]*(\.[a-z0-9_-]+)*")
 
 def text(field: str, value: object, max_bytes: int = MAX_TEXT_BYTES, *, empty: bool = False) -> str:
     """Check free text: valid UTF-8 and not too long."""
+    if isinstance(value, str) and value.isascii() and len(value) <= max_bytes and (value or empty):
+        return value
     if not isinstance(value, str):
         raise invalid(field, "must be text")
     if not value and not empty:
@@ -52,7 +54,7 @@ def text(field: str, value: object, max_bytes: int = MAX_TEXT_BYTES, *, empty: b
 def name(field: str, value: object, max_bytes: int = MAX_NAME_BYTES, *, empty: bool = False) -> str:
     """Check a name: short text without control characters."""
     checked = text(field, value, max_bytes, empty=empty)
-    if _CONTROL.search(checked):
+    if not checked.isprintable() and _CONTROL.search(checked):
         raise invalid(field, "must not contain control characters")
     return checked
 

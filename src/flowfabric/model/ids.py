@@ -74,7 +74,7 @@ def partition_of_uuid(uuid_text: str, count: int, setting: str = "num_flow_parti
 
 def check_uuid(field: str, text: str) -> str:
     """Return a UUID in its only accepted spelling: lower case with hyphens, any version."""
-    if _UUID.fullmatch(text) is None:
+    if _UUID.fullmatch(str(text)) is None:
         raise _malformed(field, "InvalidUuid", "must be a UUID in lower case with hyphens")
     return text
 
@@ -87,6 +87,8 @@ def execution_id(partition: int, uuid_text: str) -> str:
 def parse_execution_id(text: str) -> tuple[int, str]:
     """Take an execution id apart into partition and UUID, refusing every other spelling."""
     field = "execution_id"
+    if not isinstance(text, str):
+        raise _malformed(field, "MissingTag", "must be text that looks like {fp:24}:<uuid>")
     body, separator, uuid_text = text.removeprefix(_TAG).partition("}:")
     if not text.startswith(_TAG) or not separator:
         raise _malformed(field, "MissingTag", "must look like {fp:24}:<uuid>")

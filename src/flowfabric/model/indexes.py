@@ -63,13 +63,13 @@ def placement(run: Execution) -> Placement:
     times = deadlines(run)
     leased = run.ownership_state is Ownership.LEASED
     return Placement(
-        claimable=claimable(run),
-        score=score(run),
-        lane_id=run.lane_id,
-        state=run.public_state,
-        due_at=min(times)[0] if times else 0,
-        lease_of=run.current_worker_instance_id if leased else "",
-        claim_id=run.claim_id if leased else "",
+        claimable(run),
+        score(run),
+        run.lane_id,
+        run.public_state,
+        min(times)[0] if times else 0,
+        run.current_worker_instance_id if leased else "",
+        run.claim_id if leased else "",
     )
 
 

@@ -73,9 +73,9 @@ class Front:
         raise NotImplementedError
 
     def _check(self, command: Command[Any]) -> None:
-        command.check()
         if isinstance(command, ExecutionCommand):
             check_execution_id(command.execution_id, self._partitions)
+        command.check()
 
     def _refusal(self, command: Command[Any]) -> FlowFabricError | None:
         try:

@@ -12,9 +12,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Final
 
-from flowfabric.model.indexes import claimable, placement
-from flowfabric.model.machine import Workspace
-from flowfabric.model.records import Execution
+from flowfabric.model.machine import Move, Workspace
 
 EVERYTHING: Final = "*"
 """Wakes every listener; sent when the exact topics are too many or unknown."""
@@ -94,13 +92,12 @@ def topics_of(space: Workspace) -> tuple[set[str], int]:
     """Say whom a saved group wakes, and the earliest time at which something new falls due."""
     topics: set[str] = set()
     due_at = 0
-    for (kind, key), old, new in space.changes():
+    for (kind, key), _, _ in space.changes():
         if kind == "lane":
             topics.add(f"lane:{key[0]}")
-        elif kind == "execution":
-            topics.add(f"execution:{key[0]}")
-            if new is not None:
-                due_at = _earlier(due_at, _of_execution(topics, old, new))
+    for move in space.moves():
+        topics.add(f"execution:{move.execution_id}")
+        due_at = _earlier(due_at, _of_move(topics, move))
     for effect in space.effects:
         if effect.kind == "frame":
             topics.add(f"execution:{effect.key[0]}")
@@ -109,12 +106,14 @@ def topics_of(space: Workspace) -> tuple[set[str], int]:
     return topics, due_at
 
 
-def _of_execution(topics: set[str], old: Execution | None, new: Execution) -> int:
-    if claimable(new) and (old is None or not claimable(old) or old.grant):
-        topics.add(f"lane:{new.lane_id}")
-    due_at = placement(new).due_at
-    before = placement(old).due_at if old is not None else 0
-    return due_at if due_at and (not before or due_at < before) else 0
+def _of_move(topics: set[str], move: Move) -> int:
+    if move.new is None or move.entered is None:
+        return 0
+    was_open = move.old is not None and move.left is not None and move.left.claimable and not move.old.grant
+    if move.entered.claimable and not was_open:
+        topics.add(f"lane:{move.new.lane_id}")
+    before = move.left.due_at if move.left else 0
+    return move.entered.due_at if not before or move.entered.due_at < before else 0
 
 
 def _earlier(first: int, second: int) -> int:

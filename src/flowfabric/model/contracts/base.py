@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from flowfabric.model import checks
 from flowfabric.model.errors import refuse
-from flowfabric.model.ids import check_uuid, parse_execution_id
+from flowfabric.model.ids import check_uuid
 from flowfabric.model.limits import MAX_INT, MAX_NAME_BYTES
 
 R_co = TypeVar("R_co", covariant=True)
@@ -33,16 +33,16 @@ class Command(Struct, Generic[R_co], frozen=True, kw_only=True):
         """Name the records that the step certainly reads, so that a group loads them together."""
         return ()
 
+    def appetite(self) -> tuple[tuple[str, int], ...]:
+        """Name the lanes whose queues the step will look at, and how many executions it may take."""
+        return ()
+
 
 class ExecutionCommand(Command[R_co], frozen=True, kw_only=True):
     """An operation on one execution."""
 
     execution_id: str
-
-    def check(self) -> None:
-        """Refuse a malformed id."""
-        super().check()
-        parse_execution_id(self.execution_id)
+    """Checked by every store, which knows how many partitions there are."""
 
     def needs(self) -> tuple[Need, ...]:
         """Its execution."""

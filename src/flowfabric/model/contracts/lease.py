@@ -141,6 +141,10 @@ class Claim(Command[Claimed], frozen=True, kw_only=True):
             return lanes + routes
         return (*lanes, *routes, ("leases", (self.worker_instance_id, self.claim_id)))
 
+    def appetite(self) -> tuple[tuple[str, int], ...]:
+        """Its lanes; a claim of one namespace looks at queues of its own."""
+        return () if self.namespace else tuple((lane, self.max_tasks) for lane in self.lanes)
+
 
 class _GrantCommand(ExecutionCommand["Granted"], frozen=True, kw_only=True):
     worker_id: str

@@ -19,11 +19,12 @@ from flowfabric.model.machine import (
     waitpoints,
     workers,
 )
-from flowfabric.model.machine.workspace import Effect, Head, Wishes, Workspace, run_group
+from flowfabric.model.machine.workspace import Effect, Head, Move, Wishes, Workspace, run_group
 
 __all__ = [
     "Effect",
     "Head",
+    "Move",
     "Wishes",
     "Workspace",
     "claim",

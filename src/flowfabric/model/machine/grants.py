@@ -153,7 +153,7 @@ def grant_and_claim(space: Workspace, command: GrantAndClaim) -> ClaimedOne:
     if run.attempt_state is AttemptState.INTERRUPTED:
         return _claimed(space, resume_attempt(space, run, reason="issue_grant_and_claim_resumed", **lease))
     if run.eligibility_state is not Eligibility.NOW:
-        raise refuse("execution_not_eligible")
+        raise refuse("execution_not_in_eligible_set")
     begun = new_attempt(space, run, command.attempt_id, {**lease, "reason": "issue_grant_and_claim"})
     return _claimed(space, begun)
 

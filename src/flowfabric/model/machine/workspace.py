@@ -7,6 +7,7 @@ staged, kept when the step succeeds, and dropped when it refuses; later steps of
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 
 from flowfabric.model.contracts.base import Command, Key, Need
 from flowfabric.model.errors import FlowFabricError, InternalError, refuse
-from flowfabric.model.indexes import claimable, route_of, score
+from flowfabric.model.indexes import Placement, claimable, placement, route_of, score
 from flowfabric.model.limits import MAX_INT
 from flowfabric.model.records import Event, Execution, Record, Route
 from flowfabric.model.state import Ownership
@@ -53,6 +54,18 @@ class Wishes(NamedTuple):
     needs: set[Need]
     heads: dict[Head, int]
     """For each head, how many of its best executions are wanted in all."""
+    appetite: dict[str, int]
+    """Lanes whose queues will be asked for next, and for how much: a store may load their heads at once."""
+
+
+class Move(NamedTuple):
+    """One execution of a group, before and after, with its places in the indexes."""
+
+    execution_id: str
+    old: Execution | None
+    new: Execution | None
+    left: Placement | None
+    entered: Placement | None
 
 
 class Effect(NamedTuple):
@@ -64,13 +77,14 @@ class Effect(NamedTuple):
 
 
 class _Front(NamedTuple):
-    """The best executions of a head, as far as they were loaded."""
+    """The best executions of a head, as far as they were loaded and nobody has taken them."""
 
-    ids: tuple[str, ...] = ()
+    ids: dict[str, None]
+    loaded: int = 0
     complete: bool = False
 
 
-_UNKNOWN: Final = _Front()
+_UNKNOWN: Final = _Front({})
 
 
 class Workspace:
@@ -89,6 +103,7 @@ class Workspace:
         self._fronts: dict[Head, _Front] = {}
         self._fresh: dict[Route, dict[str, None]] = {}
         self._fresh_leases: dict[Key, dict[str, None]] = {}
+        self._moves: list[Move] | None = None
 
     # What the store tells.
 
@@ -98,7 +113,7 @@ class Workspace:
 
     def learn_head(self, head: Head, ids: Sequence[str], complete: bool) -> None:
         """Take in the best executions of a route; their records are learned apart."""
-        self._fronts[head] = _Front(tuple(ids), complete)
+        self._fronts[head] = _Front(dict.fromkeys(ids), len(ids), complete)
 
     # What a step asks.
 
@@ -166,7 +181,7 @@ class Workspace:
             front = self._fronts.get(head, _UNKNOWN)
             live = self._takeable(front.ids, namespace, count)
             if not front.complete and len(live) < count:
-                wanted[head] = count + len(front.ids)
+                wanted[head] = count + 2 * front.loaded
             live |= self._takeable(self._fresh.get(route, ()), namespace, MAX_INT)
             found.extend((score(run), run.execution_id, run) for run in live.values())
         if wanted:
@@ -182,7 +197,7 @@ class Workspace:
                 run is not None
                 and claimable(run)
                 and not granted(run, self.now)
-                and namespace in {"", run.namespace}
+                and (not namespace or namespace == run.namespace)
             ):
                 live[execution_id] = run
                 if len(live) == count:
@@ -245,9 +260,25 @@ class Workspace:
     def _note(self, run: Execution) -> None:
         if claimable(run):
             self._fresh.setdefault(route_of(run), {})[run.execution_id] = None
-        elif run.ownership_state is Ownership.LEASED and run.claim_id:
+            return
+        for front in self._fronts.values():
+            front.ids.pop(run.execution_id, None)
+        if run.ownership_state is Ownership.LEASED and run.claim_id:
             key = (run.current_worker_instance_id, run.claim_id)
             self._fresh_leases.setdefault(key, {})[run.execution_id] = None
+
+    def moves(self) -> list[Move]:
+        """Return every changed execution with its places in the indexes; the group must be decided."""
+        if self._moves is None:
+            self._moves = [
+                Move(
+                    need[1][0], old, new, None if old is None else placement(old),
+                    None if new is None else placement(new),
+                )
+                for need, old, new in self.changes()
+                if need[0] == "execution"
+            ]  # fmt: skip
+        return self._moves
 
     def changes(self) -> Iterable[tuple[Need, Any, Any]]:
         """Yield every changed record: its name, what the store holds, and what it becomes."""
@@ -292,7 +323,11 @@ def run_group(
     """
     replies: list[Reply] = [None] * len(commands)
     waiting = list(range(len(commands)))
-    wishes = Wishes({need for command in commands for need in command.needs()}, {})
+    appetite: Counter[str] = Counter()
+    for command in commands:
+        for lane_id, count in command.appetite():
+            appetite[lane_id] += count
+    wishes = Wishes({need for command in commands for need in command.needs()}, {}, appetite)
     for _ in range(MAX_ROUNDS):
         yield wishes
         needs: set[Need] = set()
@@ -311,7 +346,7 @@ def run_group(
         if not again:
             return replies
         waiting = again
-        wishes = Wishes(needs, heads)
+        wishes = Wishes(needs, heads, {})
     for place in waiting:
         replies[place] = InternalError(f"{type(commands[place]).__name__} asks for records without end")
     return replies

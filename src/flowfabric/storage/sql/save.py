@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any, Final
 
-from flowfabric.model.indexes import Placement, placement, route_of
-from flowfabric.model.machine import Effect, Workspace
+from flowfabric.model.indexes import Placement, route_of
+from flowfabric.model.machine import Effect, Move, Workspace
 from flowfabric.model.presence import forget_at, presence, presence_key
 from flowfabric.model.records import Execution, Payload, Route, Waitpoint, Worker
 from flowfabric.storage.sql.codec import decode, encode
@@ -55,8 +55,8 @@ class Saver:
         effects: dict[str, list[Effect]] = defaultdict(list)
         for effect in self.space.effects:
             effects[effect.kind].append(effect)
-        if "execution" in changes:
-            yield from self._executions(changes.pop("execution"))
+        if changes.pop("execution", None):
+            yield from self._executions(self.space.moves())
         for kind, rows in changes.items():
             yield from _SAVERS[kind](self, rows)
         for kind, some in effects.items():
@@ -66,22 +66,21 @@ class Saver:
         """Return the integer key of an execution that this group has loaded or created."""
         return self._keys[execution_id]
 
-    def _executions(self, changes: list[Change]) -> Plan[None]:
-        created = [new for _, old, new in changes if old is None and new is not None]
+    def _executions(self, moves: list[Move]) -> Plan[None]:
+        created = [move for move in moves if move.old is None and move.new is not None]
         if created:
             yield from self._insert(created)
         tallies: Counter[Row] = Counter()
         waiting: Counter[Route] = Counter()
         updates: list[Row] = []
         tagged: list[Execution] = []
-        for _, old, new in changes:
-            before = placement(old) if old is not None else None
-            after = placement(new) if new is not None else None
-            self._count(tallies, waiting, old, before, -1)
-            self._count(tallies, waiting, new, after, 1)
+        for move in moves:
+            old, new = move.old, move.new
+            self._count(tallies, waiting, old, move.left, -1)
+            self._count(tallies, waiting, new, move.entered, 1)
             if old is not None and new is not None:
-                assert after is not None
-                updates.append((*index_columns(after), encode(new), self.key(new.execution_id)))
+                assert move.entered is not None
+                updates.append((*index_columns(move.entered), encode(new), self.key(new.execution_id)))
                 if old.tags != new.tags:
                     tagged.append(new)
         if updates:
@@ -108,21 +107,25 @@ class Saver:
         if place.claimable:
             waiting[route_of(run)] += sign
 
-    def _insert(self, runs: list[Execution]) -> Plan[None]:
-        k = (yield Ask("allocate", (len(runs), "execution")))[0][0] - len(runs)
+    def _insert(self, moves: list[Move]) -> Plan[None]:
+        k = (yield Ask("allocate", (len(moves), "execution")))[0][0] - len(moves)
         rows: list[Row] = []
-        for run in runs:
+        tags: list[Row] = []
+        for move in moves:
+            run = move.new
+            assert run is not None
+            assert move.entered is not None
             k += 1
             self._keys[run.execution_id] = k
             route_id = yield from self._route_id(route_of(run))
             rows.append(
                 (
                     k, run.execution_id, run.namespace, run.lane_id, run.flow_id or None, run.created_at, route_id,
-                    *index_columns(placement(run)), encode(run),
+                    *index_columns(move.entered), encode(run),
                 )
             )  # fmt: skip
+            tags.extend((k, *tag) for tag in run.tags)
         yield Write("insert execution", rows)
-        tags = [(self.key(run.execution_id), *tag) for run in runs for tag in run.tags]
         if tags:
             yield Write("insert tag", tags)
 
