@@ -6,9 +6,6 @@ import random
 from typing import Any
 
 import pytest
-from support import scenes
-from support.driver import LEASE, Driver, new_uuid
-from support.expect import refuses, untouched
 
 from flowfabric.model import limits
 from flowfabric.model.contracts.base import Fence
@@ -16,6 +13,9 @@ from flowfabric.model.contracts.create import ChangePriority, PauseLane, Replay,
 from flowfabric.model.contracts.lease import Claim, IssueClaimGrant, IssueReclaimGrant, Release, Renew, Task
 from flowfabric.model.contracts.reads import ListAttempts
 from flowfabric.model.contracts.upkeep import MarkLeaseExpired, PromoteDelayed
+from support import scenes
+from support.driver import LEASE, Driver, new_uuid
+from support.expect import refuses, untouched
 
 W2 = {"worker_id": "w2", "worker_instance_id": "w2-a"}
 

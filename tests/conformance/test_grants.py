@@ -5,10 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support import scenes
-from support.driver import LEASE, Driver, new_uuid
-from support.expect import refused, refuses
-from support.scenes import RETRIES, Scene
 
 from flowfabric.model.contracts.create import Pause, Replay
 from flowfabric.model.contracts.lease import (
@@ -23,6 +19,10 @@ from flowfabric.model.contracts.lease import (
 from flowfabric.model.contracts.reads import ListAttempts, ReadStream
 from flowfabric.model.contracts.streams import AppendFrames, FrameInput
 from flowfabric.model.contracts.upkeep import MarkLeaseExpired
+from support import scenes
+from support.driver import LEASE, Driver, new_uuid
+from support.expect import refused, refuses
+from support.scenes import RETRIES, Scene
 
 W2 = {"worker_id": "w2", "worker_instance_id": "w2-a"}
 TTL = 5_000
