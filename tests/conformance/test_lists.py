@@ -1,0 +1,249 @@
+"""Lists: executions by every filter, lanes with their counts, and the inbox."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flowfabric.model.contracts.create import PauseLane, SetTags, UnpauseLane
+from flowfabric.model.contracts.lease import Cancel
+from flowfabric.model.contracts.reads import LaneView, ListExecutions, ListLanes, ReadInbox
+from flowfabric.model.records import Execution
+from flowfabric.model.state import Public
+from support.driver import Driver
+from support.waiting import open_pending, suspend, suspended, unanswered
+
+
+async def found(ff: Driver, **fields: Any) -> list[str]:
+    page = await ff.store.read(ListExecutions(**fields))
+    assert page.next == 0
+    return [run.execution_id for run in page.runs]
+
+
+async def every_page(ff: Driver, **fields: Any) -> list[list[Execution]]:
+    pages, after = [], 0
+    for _ in range(100):
+        page = await ff.store.read(ListExecutions(after=after, **fields))
+        pages.append(list(page.runs))
+        after = page.next
+        if not after:
+            return pages
+    raise AssertionError("the list never ends")
+
+
+async def test_the_newest_come_first_unless_asked_otherwise(ff: Driver) -> None:
+    made = []
+    for _ in range(4):
+        made.append(await ff.create())
+        ff.clock.advance(1)
+    assert await found(ff) == made[::-1]
+    assert await found(ff, newest_first=False) == made
+    assert await found(ff, newest_first=False, limit=4) == made
+
+
+async def test_the_order_holds_within_one_millisecond(ff: Driver) -> None:
+    made = [await ff.create() for _ in range(6)]
+    oldest = [run.execution_id for page in await every_page(ff, newest_first=False, limit=2) for run in page]
+    newest = [run.execution_id for page in await every_page(ff, limit=2) for run in page]
+    assert newest == oldest[::-1]
+    assert sorted(oldest) == sorted(made)
+
+
+@pytest.fixture
+async def zoo(ff: Driver) -> dict[str, str]:
+    """Executions that differ in one thing each."""
+    names = {"plain": await ff.create()}
+    ff.clock.advance(1_000)
+    names["lane"] = await ff.create(lane_id="other")
+    names["space"] = await ff.create(namespace="team")
+    names["kind"] = await ff.create(execution_kind="report")
+    names["tag"] = await ff.create(tags=(("env", "prod"), ("owner", "ann")))
+    names["tag2"] = await ff.create(tags=(("env", "prod"), ("owner", "bob")))
+    names["later"] = await ff.create(delay_until=ff.now + 10**9)
+    names["gone"] = await ff.create()
+    await ff.store.apply(Cancel(execution_id=names["gone"], source="operator_override"))
+    ff.clock.advance(1_000)
+    names["last"] = await ff.create()
+    return names
+
+
+@pytest.mark.parametrize(
+    ("filters", "names"),
+    [
+        ({"lane_id": "other"}, "lane"),
+        ({"namespace": "team"}, "space"),
+        ({"execution_kind": "report"}, "kind"),
+        ({"states": (Public.DELAYED,)}, "later"),
+        ({"states": (Public.DELAYED, Public.CANCELLED)}, "later gone"),
+        ({"states": (Public.COMPLETED,)}, ""),
+        ({"lane_id": "default", "states": (Public.CANCELLED,)}, "gone"),
+        ({"lane_id": "other", "states": (Public.CANCELLED,)}, ""),
+        ({"tags": (("env", "prod"),)}, "tag tag2"),
+        ({"tags": (("env", "prod"), ("owner", "bob"))}, "tag2"),
+        ({"tags": (("env", "test"),)}, ""),
+        (
+            {"created_after": 1_700_000_000_500, "created_before": 1_700_000_001_500, "namespace": "team"},
+            "space",
+        ),
+        ({"created_after": 1_700_000_001_500}, "last"),
+        ({"created_before": 1_700_000_000_500}, "plain"),
+        ({"flow_id": "11111111-1111-1111-1111-111111111111"}, ""),
+        ({"lane_id": "nowhere"}, ""),
+        ({"lane_id": "default", "namespace": "team", "execution_kind": "job"}, "space"),
+    ],
+)
+async def test_filters(ff: Driver, zoo: dict[str, str], filters: dict[str, Any], names: str) -> None:
+    expected = [zoo[name] for name in names.split()]
+    assert await found(ff, newest_first=False, **filters) == expected
+    assert await found(ff, **filters) == expected[::-1]
+
+
+async def test_a_state_that_changed_is_found_under_its_new_name(ff: Driver) -> None:
+    task = await ff.running()
+    by_state = {"lane_id": "default"}
+    assert await found(ff, states=(Public.ACTIVE,), **by_state) == [task.execution_id]
+    await ff.complete(task)
+    assert await found(ff, states=(Public.ACTIVE,), **by_state) == []
+    assert await found(ff, states=(Public.COMPLETED,), **by_state) == [task.execution_id]
+
+
+async def test_a_tag_that_was_set_later_is_found(ff: Driver) -> None:
+    execution_id = await ff.create(tags=(("env", "test"),))
+    await ff.store.apply(SetTags(execution_id=execution_id, tags=(("env", "prod"),)))
+    assert await found(ff, tags=(("env", "prod"),)) == [execution_id]
+    assert await found(ff, tags=(("env", "test"),)) == []
+
+
+@pytest.mark.parametrize("newest", [True, False])
+@pytest.mark.parametrize("filters", [{}, {"lane_id": "default"}, {"tags": (("t", "1"),)}])
+async def test_pages_neither_repeat_nor_miss(ff: Driver, newest: bool, filters: dict[str, Any]) -> None:
+    made = [await ff.create(tags=(("t", "1"),)) for _ in range(7)]
+    pages = await every_page(ff, newest_first=newest, limit=3, **filters)
+    assert [len(page) for page in pages] == [3, 3, 1]
+    seen = [run.execution_id for page in pages for run in page]
+    assert seen == (made[::-1] if newest else made)
+
+
+async def test_what_comes_in_between_disturbs_no_page(ff: Driver) -> None:
+    made = [await ff.create() for _ in range(4)]
+    first = await ff.store.read(ListExecutions(limit=2))
+    ff.clock.advance(1)
+    late = await ff.create()
+    second = await ff.store.read(ListExecutions(limit=2, after=first.next))
+    seen = [run.execution_id for page in (first, second) for run in page.runs]
+    assert seen == made[::-1]
+    assert late in await found(ff)
+    first = await ff.store.read(ListExecutions(limit=2, newest_first=False))
+    later = await ff.create()
+    pages = [first]
+    while pages[-1].next:
+        pages.append(await ff.store.read(ListExecutions(limit=2, newest_first=False, after=pages[-1].next)))
+    assert [run.execution_id for page in pages for run in page.runs] == [*made, late, later]
+
+
+async def test_a_page_looks_at_ten_rows_for_each_that_it_shows(ff: Driver) -> None:
+    wanted = await ff.create(namespace="team")
+    for _ in range(25):
+        ff.clock.advance(1)
+        await ff.create()
+    pages = await every_page(ff, namespace="team", limit=1)
+    assert [[run.execution_id for run in page] for page in pages[:3]] == [[], [], [wanted]]
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"limit": 0}, "limit"),
+        ({"limit": 1_001}, "limit"),
+        ({"lane_id": "x" * 65}, "lane_id"),
+        ({"after": -1}, "after"),
+        ({"created_after": -1}, "created_after"),
+    ],
+)
+async def test_questions_are_checked(ff: Driver, fields: dict[str, Any], field: str) -> None:
+    assert (await unanswered(ff, ListExecutions(**fields), "invalid_input")).field == field
+
+
+async def lanes(ff: Driver) -> dict[str, LaneView]:
+    return {lane.lane_id: lane for lane in await ff.store.read(ListLanes())}
+
+
+def counted(lane: LaneView) -> dict[str, int]:
+    return {str(state): count for state, count in lane.counts if count}
+
+
+async def test_lanes_count_their_work(ff: Driver) -> None:
+    await ff.seed()
+    start = ff.now
+    done = await ff.running(lane_id="b")
+    await ff.complete(done)
+    await suspend(ff, await ff.running(lane_id="a"))
+    await ff.running(lane_id="a")
+    await ff.create(lane_id="a")
+    ff.clock.advance(5)
+    await ff.create(lane_id="a")
+    await ff.create(lane_id="a", delay_until=ff.now + 5)
+    await ff.create(lane_id="a", namespace="team")
+    assert [lane.lane_id for lane in await ff.store.read(ListLanes())] == ["a", "b"]
+    shown = await lanes(ff)
+    assert counted(shown["a"]) == {"waiting": 3, "active": 1, "suspended": 1, "delayed": 1}
+    assert counted(shown["b"]) == {"completed": 1}
+    assert (shown["a"].oldest_waiting_at, shown["b"].oldest_waiting_at) == (start, 0)
+    await ff.claim_one(lanes=("a",))
+    shown = await lanes(ff)
+    assert counted(shown["a"])["waiting"] == 2
+    assert shown["a"].oldest_waiting_at == start + 5
+
+
+async def test_lanes_tell_of_their_pause(ff: Driver) -> None:
+    await ff.store.apply(PauseLane(lane_id="a", reason="night"))
+    lane = (await lanes(ff))["a"]
+    assert (lane.paused_at, lane.pause_reason, counted(lane)) == (ff.now, "night", {})
+    await ff.store.apply(UnpauseLane(lane_id="a"))
+    lane = (await lanes(ff))["a"]
+    assert (lane.paused_at, lane.pause_reason) == (0, "")
+
+
+async def test_the_inbox_shows_everything_that_waits_for_a_signal(ff: Driver) -> None:
+    first = await suspended(ff, reason_code="waiting_for_approval", timeout_ms=900)
+    ff.clock.advance(5)
+    task = await ff.running(namespace="team", lane_id="other")
+    ahead = await open_pending(ff, task)
+    ff.clock.advance(5)
+    last = await suspend(ff, await ff.running())
+    page = await ff.store.read(ReadInbox())
+    assert [view.waitpoint_id for view in page.waitpoints] == [
+        first.waitpoint.waitpoint_id, ahead.waitpoint_id, last.waitpoint.waitpoint_id,
+    ]  # fmt: skip
+    view = page.waitpoints[0]
+    assert (view.execution_id, view.reason_code, view.required_signal_names) == (
+        first.execution_id, "waiting_for_approval", ("go",),
+    )  # fmt: skip
+    assert (view.created_at, view.expires_at, view.state) == (ff.now - 10, ff.now + 890, "active")
+    assert [view.state for view in page.waitpoints] == ["active", "pending", "active"]
+    await first.signal()
+    await ff.complete(task)
+    assert [view.waitpoint_id for view in (await ff.store.read(ReadInbox())).waitpoints] == [
+        last.waitpoint.waitpoint_id
+    ]
+
+
+async def test_the_inbox_has_pages(ff: Driver) -> None:
+    await ff.seed()
+    waits = []
+    for _ in range(5):
+        waits.append(await suspend(ff, await ff.running()))
+        ff.clock.advance(1)
+    seen: list[str] = []
+    after = 0
+    sizes = []
+    while True:
+        page = await ff.store.read(ReadInbox(after=after, limit=2))
+        seen += [view.waitpoint_id for view in page.waitpoints]
+        sizes.append(len(page.waitpoints))
+        after = page.next
+        if not after:
+            break
+    assert sizes == [2, 2, 1]
+    assert seen == [wait.waitpoint.waitpoint_id for wait in waits]
