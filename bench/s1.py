@@ -7,7 +7,6 @@ import multiprocessing
 import shutil
 import tempfile
 import time
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from flowfabric.model import ids
 from flowfabric.model.contracts.create import CreateExecution
 from flowfabric.model.contracts.lease import Claim, Complete
 from flowfabric.storage.base import Commands
+from flowfabric.storage.minting import new_uuid
 from flowfabric.storage.sqlite import SqliteStore
 
 LANE = "bench"
@@ -35,13 +35,13 @@ def run_loop(work: Any) -> Any:
 
 def creation(store: Commands, body: bytes) -> CreateExecution:
     return CreateExecution(
-        execution_id=ids.spread(str(uuid.uuid4()), store.partitions), execution_kind="bench", lane_id=LANE,
+        execution_id=ids.spread(new_uuid(), store.partitions), execution_kind="bench", lane_id=LANE,
         input_payload=body, payload_encoding="json",
     )  # fmt: skip
 
 
 def claim_of(worker: str) -> Claim:
-    return Claim(worker_id="bench", worker_instance_id=worker, lanes=(LANE,), mint=str(uuid.uuid4()))
+    return Claim(worker_id="bench", worker_instance_id=worker, lanes=(LANE,), mint=new_uuid())
 
 
 async def submit_all(store: Commands, settings: Settings) -> None:

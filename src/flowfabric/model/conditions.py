@@ -33,7 +33,7 @@ COUNT_KINDS: Final = {
 """The short names of what `Count` counts, and the names in trees."""
 
 
-class Node(Struct, frozen=True, array_like=True):
+class Node(Struct, frozen=True, array_like=True, gc=False):
     """One node of a tree."""
 
     kind: str
@@ -50,7 +50,7 @@ class Node(Struct, frozen=True, array_like=True):
     """What it has counted so far, in order, each once: signals, sources or waitpoints by `count_kind`."""
 
 
-class Condition(Struct, frozen=True, array_like=True):
+class Condition(Struct, frozen=True, array_like=True, gc=False):
     """What must happen, and what has happened so far."""
 
     version: int = 1

@@ -33,7 +33,7 @@ _FINAL_CATEGORIES: Final = ("permanent", "cancelled")
 _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
-class Policy(Struct, frozen=True, array_like=True):
+class Policy(Struct, frozen=True, array_like=True, gc=False):
     """What a policy decides, with every default filled in."""
 
     version: int = 1

@@ -30,11 +30,11 @@ UNSET: Final = -1
 """Marks an index or a percentage that has no value yet, where 0 would be one."""
 
 
-class Record(Struct, frozen=True, array_like=True):
+class Record(Struct, frozen=True, array_like=True, gc=False):
     """Base of everything that is stored."""
 
 
-class Attempt(Record, frozen=True, array_like=True):
+class Attempt(Record, frozen=True, array_like=True, gc=False):
     """One run of the handler. The current one lives inside its execution; an ended one has its own row."""
 
     version: int = VERSION
@@ -65,7 +65,7 @@ class Attempt(Record, frozen=True, array_like=True):
     """With `ended_by` = `fail`: the retry that was promised, or unset when the failure was final."""
 
 
-class Grant(Record, frozen=True, array_like=True):
+class Grant(Record, frozen=True, array_like=True, gc=False):
     """A short promise that one worker may claim one execution."""
 
     kind: str
@@ -78,7 +78,7 @@ class Grant(Record, frozen=True, array_like=True):
     admission_summary: str = ""
 
 
-class Execution(Record, frozen=True, array_like=True):
+class Execution(Record, frozen=True, array_like=True, gc=False):
     """One unit of durable work, with all that decides what may happen to it."""
 
     version: int
@@ -170,21 +170,21 @@ class Execution(Record, frozen=True, array_like=True):
     cancelled_by: str = ""
 
 
-class Payload(Record, frozen=True, array_like=True):
+class Payload(Record, frozen=True, array_like=True, gc=False):
     """What the caller sent; written once."""
 
     input: bytes
     policy_json: bytes
 
 
-class Result(Record, frozen=True, array_like=True):
+class Result(Record, frozen=True, array_like=True, gc=False):
     """What an attempt returned."""
 
     data: bytes
     encoding: str
 
 
-class Event(Record, frozen=True, array_like=True):
+class Event(Record, frozen=True, array_like=True, gc=False):
     """One line of an execution's history."""
 
     seq: int
@@ -199,14 +199,14 @@ class Event(Record, frozen=True, array_like=True):
     details: tuple[tuple[str, str], ...] = ()
 
 
-class SignalRef(Record, frozen=True, array_like=True):
+class SignalRef(Record, frozen=True, array_like=True, gc=False):
     """Where a signal is kept: its waitpoint and its number there."""
 
     waitpoint_id: str
     number: int
 
 
-class Suspension(Record, frozen=True, array_like=True):
+class Suspension(Record, frozen=True, array_like=True, gc=False):
     """The current or last suspension of an execution."""
 
     version: int
@@ -234,7 +234,7 @@ class Suspension(Record, frozen=True, array_like=True):
     resume_policy_json: str = ""
 
 
-class Waitpoint(Record, frozen=True, array_like=True):
+class Waitpoint(Record, frozen=True, array_like=True, gc=False):
     """A place where signals arrive. Its token is a secret: `repr` hides it."""
 
     version: int
@@ -263,7 +263,7 @@ class Waitpoint(Record, frozen=True, array_like=True):
         return shown(self, token=redact)
 
 
-class Signal(Record, frozen=True, array_like=True):
+class Signal(Record, frozen=True, array_like=True, gc=False):
     """One signal as it was accepted."""
 
     version: int
@@ -284,7 +284,7 @@ class Signal(Record, frozen=True, array_like=True):
     observed_effect: str
 
 
-class Stream(Record, frozen=True, array_like=True):
+class Stream(Record, frozen=True, array_like=True, gc=False):
     """The stream of one attempt. Kept frames are those numbered `first` to `frame_count`."""
 
     version: int
@@ -306,7 +306,7 @@ class Stream(Record, frozen=True, array_like=True):
     """Only while nothing durable was ever appended: when its frames are forgotten."""
 
 
-class Frame(Record, frozen=True, array_like=True):
+class Frame(Record, frozen=True, array_like=True, gc=False):
     """One entry of a stream."""
 
     number: int
@@ -324,7 +324,7 @@ class Frame(Record, frozen=True, array_like=True):
     metadata_json: str = ""
 
 
-class Summary(Record, frozen=True, array_like=True):
+class Summary(Record, frozen=True, array_like=True, gc=False):
     """The summary document of one attempt's stream."""
 
     document: bytes
@@ -334,7 +334,7 @@ class Summary(Record, frozen=True, array_like=True):
     first_applied_ms: int
 
 
-class Step(Record, frozen=True, array_like=True):
+class Step(Record, frozen=True, array_like=True, gc=False):
     """The stored result of one durable step."""
 
     name: str
@@ -345,7 +345,7 @@ class Step(Record, frozen=True, array_like=True):
     result: bytes
 
 
-class Memo(Record, frozen=True, array_like=True):
+class Memo(Record, frozen=True, array_like=True, gc=False):
     """The remembered answer of a call with an idempotency key. It may hold tokens: `repr` hides it."""
 
     value: bytes
@@ -358,7 +358,7 @@ class Memo(Record, frozen=True, array_like=True):
         return shown(self, value=hide)
 
 
-class Lane(Record, frozen=True, array_like=True):
+class Lane(Record, frozen=True, array_like=True, gc=False):
     """A lane that an operator has touched."""
 
     version: int
@@ -367,7 +367,7 @@ class Lane(Record, frozen=True, array_like=True):
     pause_reason: str = ""
 
 
-class Worker(Record, frozen=True, array_like=True):
+class Worker(Record, frozen=True, array_like=True, gc=False):
     """A worker process that has registered, or has asked for work lately."""
 
     version: int
@@ -382,7 +382,7 @@ class Worker(Record, frozen=True, array_like=True):
     """0 for a worker that only claimed."""
 
 
-class Route(Record, frozen=True, array_like=True):
+class Route(Record, frozen=True, array_like=True, gc=False):
     """Work that the same workers can take: one queue inside a lane."""
 
     lane_id: str

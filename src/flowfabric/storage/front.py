@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar, cast
 
@@ -50,7 +50,10 @@ class Front:
     async def apply(self, command: Command[R]) -> R:
         """Decide one command; raise the error that refuses it."""
         self._check(command)
-        return _unwrap(cast("R | FlowFabricError", (await self._decide((command,)))[0]))
+        (reply,) = await self._decide((command,))
+        if isinstance(reply, FlowFabricError):
+            raise reply
+        return cast("R", reply)
 
     async def apply_many(self, commands: Sequence[Command[R]]) -> list[R | FlowFabricError]:
         """Decide several commands, each on its own; refusals are returned in place."""
@@ -64,9 +67,12 @@ class Front:
     async def read(self, question: Question[R]) -> R:
         """Answer a question."""
         self._check(question)
-        return _unwrap(cast("R | FlowFabricError", await self._ask(question)))
+        answer = await self._ask(question)
+        if isinstance(answer, FlowFabricError):
+            raise answer
+        return cast("R", answer)
 
-    async def _decide(self, commands: Sequence[Command[Any]]) -> list[Any]:
+    def _decide(self, commands: Sequence[Command[Any]]) -> Awaitable[list[Any]]:
         raise NotImplementedError
 
     async def _ask(self, question: Question[Any]) -> Any:
@@ -83,9 +89,3 @@ class Front:
         except FlowFabricError as error:
             return error
         return None
-
-
-def _unwrap(reply: R | FlowFabricError) -> R:
-    if isinstance(reply, FlowFabricError):
-        raise reply
-    return reply

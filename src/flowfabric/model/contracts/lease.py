@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from msgspec import Struct
 
 from flowfabric.model import checks
@@ -97,6 +99,27 @@ def _check_worker(worker_id: str, worker_instance_id: str) -> None:
     checks.worker("worker_instance_id", worker_instance_id)
 
 
+@lru_cache(maxsize=4096)  # a worker asks again and again with the same words
+def _check_claimer(
+    worker_id: str,
+    worker_instance_id: str,
+    lanes: tuple[str, ...],
+    kinds: tuple[str, ...] | None,
+    namespace: str,
+    capabilities: tuple[str, ...],
+) -> None:
+    _check_worker(worker_id, worker_instance_id)
+    if not 1 <= len(lanes) <= MAX_LANES_PER_CLAIM:
+        raise invalid("lanes", f"name 1 to {MAX_LANES_PER_CLAIM} lanes")
+    for lane in lanes:
+        checks.lane(lane, "lanes")
+    for kind in kinds or ():
+        checks.name("kinds", kind)
+    if namespace:
+        checks.name("namespace", namespace)
+    checks.worker_capabilities(capabilities)
+
+
 class Claim(Command[Claimed], frozen=True, kw_only=True):
     """Select, lease and return the best work of some lanes, in one step (T5, T6, T11)."""
 
@@ -117,18 +140,10 @@ class Claim(Command[Claimed], frozen=True, kw_only=True):
     def check(self) -> None:
         """Check every field."""
         super().check()
-        _check_worker(self.worker_id, self.worker_instance_id)
+        _check_claimer(
+            self.worker_id, self.worker_instance_id, self.lanes, self.kinds, self.namespace, self.capabilities
+        )
         check_uuid("mint", self.mint)
-        if not 1 <= len(self.lanes) <= MAX_LANES_PER_CLAIM:
-            raise invalid("lanes", f"name 1 to {MAX_LANES_PER_CLAIM} lanes")
-        for lane in self.lanes:
-            checks.lane(lane, "lanes")
-        if self.kinds is not None:
-            for kind in self.kinds:
-                checks.name("kinds", kind)
-        if self.namespace:
-            checks.name("namespace", self.namespace)
-        checks.worker_capabilities(self.capabilities)
         checks.integer("max_tasks", self.max_tasks, 1, MAX_TASKS_PER_CLAIM)
         checks.integer("lease_ttl_ms", self.lease_ttl_ms, MIN_LEASE_TTL_MS, MAX_LEASE_TTL_MS)
         checks.text("claim_id", self.claim_id, max_bytes=MAX_NAME_BYTES, empty=True)

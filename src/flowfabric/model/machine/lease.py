@@ -288,7 +288,8 @@ def finish(
     close_stream(space, run, row.closes_stream, override=row.closes_stream == "reclaimed")
     if run.lifecycle_phase is Phase.SUSPENDED:
         close_suspension(space, run, suspension_reason)
-    close_waitpoints(space, run, (pending for pending, _ in run.pending_waitpoints), "execution_ended")
+    if run.pending_waitpoints:
+        close_waitpoints(space, run, [pending for pending, _ in run.pending_waitpoints], "execution_ended")
     assert row.attempt_life is not None
     attempt = end_attempt(
         space, run, row.attempt_life, reason=attempt_reason, category=category, **(attempt_changes or {})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-
 from flowfabric.model.contracts.create import (
     AlreadySatisfied,
     Block,

@@ -270,14 +270,13 @@ class Workspace:
     def moves(self) -> list[Move]:
         """Return every changed execution with its places in the indexes; the group must be decided."""
         if self._moves is None:
-            self._moves = [
-                Move(
-                    need[1][0], old, new, None if old is None else placement(old),
-                    None if new is None else placement(new),
-                )
-                for need, old, new in self.changes()
-                if need[0] == "execution"
-            ]  # fmt: skip
+            self._moves = []
+            for need, old in self.original.items():
+                if need[0] == "execution":
+                    new = self.current[need]
+                    left = None if old is None else placement(old)
+                    entered = None if new is None else placement(new)
+                    self._moves.append(Move(need[1][0], old, new, left, entered))
         return self._moves
 
     def changes(self) -> Iterable[tuple[Need, Any, Any]]:

@@ -40,8 +40,7 @@ def _dump(session: Session) -> Dump:
             for id_, rec in rows("select id, t.rec from suspension t join execution using (k)")
         },
         "memo": {
-            tuple(key.split(SEPARATOR, 2)): decode("memo", rec)
-            for key, rec in rows("select key, rec from memo")
+            _memo_key(key): decode("memo", rec) for key, rec in rows("select key, rec from memo")
         },
         "lane": {(id_,): decode("lane", rec) for id_, rec in rows("select id, rec from lane")},
         "worker": {
@@ -68,6 +67,11 @@ def _dump(session: Session) -> Dump:
         frames={key: tuple(kept) for key, kept in frames.items()},
         counts={(lane, ns, state): n for lane, ns, state, n in rows("select * from tally where n <> 0")},
     )
+
+
+def _memo_key(text: str) -> tuple[str, ...]:
+    """Take a key apart: its last part may hold anything, the number of parts follows from the first."""
+    return tuple(text.split(SEPARATOR, 3 if text.startswith(f"signal{SEPARATOR}") else 2))
 
 
 def _placements(session: Session) -> list[tuple[tuple[str], Placement]]:

@@ -6,7 +6,7 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, Self
@@ -88,8 +88,8 @@ class SqliteStore(Front):
         if self._peers is not None:
             self._peers.send(topics, due_at)
 
-    async def _decide(self, commands: Sequence[Command[Any]]) -> list[Any]:
-        return await self._writer.decide(commands)
+    def _decide(self, commands: Sequence[Command[Any]]) -> Awaitable[list[Any]]:
+        return self._writer.decide(commands)
 
     async def _ask(self, question: Question[Any]) -> Any:
         if self._closed:
@@ -166,6 +166,7 @@ class SqliteStore(Front):
         self._closed = True
         if self._poll is not None:
             self._poll.cancel()
+        await asyncio.sleep(0)  # what this turn of the loop has submitted reaches the writer first
         await asyncio.to_thread(self._writer.close)
         await asyncio.to_thread(self._readers.shutdown)
         for session in self._sessions:

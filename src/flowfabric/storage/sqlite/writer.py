@@ -43,7 +43,8 @@ class Writer:
         self._chance = chance
         self._on_saved = on_saved
         self._unit = Unit()
-        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[list[Job] | None] = queue.SimpleQueue()
+        self._batches: dict[asyncio.AbstractEventLoop, list[Job]] = {}
         self._closed = False
         self._thread = threading.Thread(target=self._work, name="flowfabric-writer", daemon=True)
         self._thread.start()
@@ -53,22 +54,31 @@ class Writer:
         """The writing session; touch it only in functions given to `call`."""
         return self._session
 
-    async def decide(self, commands: Sequence[Command[Any]]) -> list[Any]:
+    def decide(self, commands: Sequence[Command[Any]]) -> asyncio.Future[list[Any]]:
         """Decide commands in the next transaction; refusals are returned in place."""
-        replies: list[Any] = await self._submit(commands=commands)
-        return replies
+        return self._submit(commands, None)
 
-    async def call(self, function: Callable[[Session], Any]) -> Any:
+    def call(self, function: Callable[[Session], Any]) -> asyncio.Future[Any]:
         """Run a function between two groups."""
-        return await self._submit(call=function)
+        return self._submit((), function)
 
-    def _submit(self, **work: Any) -> asyncio.Future[Any]:
+    def _submit(
+        self, commands: Sequence[Command[Any]], call: Callable[[Session], Any] | None
+    ) -> asyncio.Future[Any]:
+        """Queue work. All that one turn of a loop submits is handed over together, so that it shares a transaction."""
         if self._closed:
             raise StoreClosed
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
-        self._queue.put(Job(future, loop, **work))
+        batch = self._batches.get(loop)
+        if batch is None:
+            batch = self._batches[loop] = []
+            loop.call_soon(self._hand_over, loop)
+        batch.append(Job(future, loop, commands, call))
         return future
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._queue.put(self._batches.pop(loop))
 
     def close(self) -> None:
         """Finish what was accepted, then let the connection go."""
@@ -78,23 +88,33 @@ class Writer:
         self._thread.join()
 
     def _work(self) -> None:
-        while True:
-            job = self._queue.get()
-            group: list[Job] = []
-            size = 0
-            while job is not None and job.call is None:
-                group.append(job)
-                size += len(job.commands)
-                if size >= MAX_GROUP or self._queue.empty():
-                    break
-                job = self._queue.get()
-            if group:
+        open_ = True
+        while open_:
+            jobs: list[Job] = []
+            while open_ and (not jobs or not self._queue.empty()) and len(jobs) < MAX_GROUP:
+                batch = self._queue.get()
+                if batch is None:
+                    open_ = False
+                else:
+                    jobs.extend(batch)
+            self._do(jobs)
+        self._session.close()
+
+    def _do(self, jobs: list[Job]) -> None:
+        """Decide commands in groups, and run functions where they stand between them."""
+        group: list[Job] = []
+        size = 0
+        for job in jobs:
+            if group and (job.call is not None or size + len(job.commands) > MAX_GROUP):
                 self._settle(group, self._decide_group(group))
-            if job is None:
-                break
+                group, size = [], 0
             if job.call is not None:
                 self._settle([job], [self._call(job.call)])
-        self._session.close()
+            else:
+                group.append(job)
+                size += len(job.commands)
+        if group:
+            self._settle(group, self._decide_group(group))
 
     def _call(self, function: Callable[[Session], Any]) -> Any:
         try:
