@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from typing import Final, Literal
 
-from flowfabric.model.errors import invalid
 
 FrameMode = Literal["durable", "summary", "best_effort"]
 
@@ -20,12 +19,10 @@ DEFAULT_ALPHA: Final = 0.2
 
 
 def frame_mode(text: str) -> FrameMode:
-    """Check the mode of a frame; empty is durable."""
+    """Read the mode of a frame; empty and unknown ones are durable, so that a newer worker loses nothing here."""
     for mode in FRAME_MODES:
         if text == mode:
             return mode
-    if text:
-        raise invalid("mode", f"must be one of {', '.join(FRAME_MODES)}")
     return "durable"
 
 

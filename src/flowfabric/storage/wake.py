@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Final
 
+from flowfabric.model.limits import NEVER
 from flowfabric.model.machine import Move, Workspace
 
 EVERYTHING: Final = "*"
@@ -50,7 +51,7 @@ class Hub:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._listeners: dict[str, set[Listener]] = {}
-        self.horizon = 0
+        self.horizon = NEVER
         """Until when nothing is due, as far as the engine knows; only what falls due earlier wakes it."""
 
     @asynccontextmanager

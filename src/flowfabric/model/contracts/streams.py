@@ -7,7 +7,6 @@ from msgspec import Struct
 from flowfabric.model import checks
 from flowfabric.model.contracts.base import HolderCommand, Need
 from flowfabric.model.errors import invalid, refuse
-from flowfabric.model.frames import frame_mode
 from flowfabric.model.limits import (
     MAX_FRAME_BYTES,
     MAX_INT,
@@ -46,8 +45,7 @@ class FrameInput(Struct, frozen=True):
         if len(self.payload) > MAX_FRAME_BYTES:
             raise refuse("retention_limit_exceeded", str(MAX_FRAME_BYTES), field="payload")
         checks.name("frame_type", self.frame_type)
-        frame_mode(self.mode)
-        for field in ("encoding", "correlation_id", "source"):
+        for field in ("encoding", "correlation_id", "source", "mode"):
             checks.text(field, getattr(self, field), max_bytes=MAX_NAME_BYTES, empty=True)
         checks.text("metadata_json", self.metadata_json, max_bytes=MAX_TEXT_BYTES, empty=True)
         if self.patch_kind not in {"", "json-merge-patch"}:
