@@ -37,6 +37,7 @@ class Timers:
         self._store = store
         self._holder = holder or f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._skipped: dict[str, int] = {}
+        self._swept = float("-inf")
 
     async def fire_due(self) -> int:
         """Do everything whose time has come, and return how many steps that took."""
@@ -84,9 +85,12 @@ class Timers:
         loop = asyncio.get_running_loop()
         keep_until = loop.time() + BATON_SECONDS
         while (left := keep_until - loop.time()) > 0:
-            await self.fire_due()
-            ahead = self._store.next_due() - self._store.now()
-            await woken.wait(max(0.0, min(left, ahead / 1000)))
+            ahead = (self._store.next_due() - self._store.now()) / 1000
+            if ahead <= 0 or loop.time() - self._swept >= SWEEP_SECONDS:
+                await self.fire_due()
+                self._swept = loop.time()
+                ahead = (self._store.next_due() - self._store.now()) / 1000
+            await woken.wait(max(0.0, min(left, ahead)))
 
     async def stop(self) -> None:
         """Give the baton back, so that another process takes over at once."""

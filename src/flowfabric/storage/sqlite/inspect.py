@@ -39,9 +39,7 @@ def _dump(session: Session) -> Dump:
             (id_,): decode("suspension", rec)
             for id_, rec in rows("select id, t.rec from suspension t join execution using (k)")
         },
-        "memo": {
-            _memo_key(key): decode("memo", rec) for key, rec in rows("select key, rec from memo")
-        },
+        "memo": {_memo_key(key): decode("memo", rec) for key, rec in rows("select key, rec from memo")},
         "lane": {(id_,): decode("lane", rec) for id_, rec in rows("select id, rec from lane")},
         "worker": {
             (ns, i): decode("worker", rec)

@@ -87,19 +87,24 @@ class Session:
         if self._db.in_transaction:
             self._db.execute("rollback")
 
+    def once(self, name: str, parameters: Sequence[Any]) -> list[Any]:
+        """Run one statement of `OTHER` that is a transaction by itself."""
+        return self._patiently(lambda: self._db.execute(OTHER[name], parameters).fetchall())
+
     def _lock(self) -> None:
+        self._patiently(lambda: self._db.execute("begin immediate"))
+
+    def _patiently(self, work: Callable[[], T]) -> T:
         """Wait for other writers in short, uneven steps: SQLite's own steps grow to a tenth of a second."""
         give_up = time.monotonic() + BUSY_SECONDS
         pause = 0.0002
         while True:
             try:
-                self._db.execute("begin immediate")
-            except sqlite3.OperationalError as error:
+                return work()
+            except sqlite3.Error as error:
                 fault = translate(error, self._path)
                 if not isinstance(fault, StoreBusy) or time.monotonic() > give_up:
                     raise fault from error
-            else:
-                return
             time.sleep(pause * (0.5 + random.random()))  # noqa: S311 - spreads processes, hides nothing
             pause = min(pause * 1.5, 0.003)
 

@@ -18,7 +18,6 @@ from flowfabric.model.ids import Partitions
 from flowfabric.model.machine import Workspace
 from flowfabric.storage.base import Clock, Dump, RepairReport
 from flowfabric.storage.front import Front
-from flowfabric.storage.sql.requests import Ask, Plan
 from flowfabric.storage.sql.unit import Unit
 from flowfabric.storage.sqlite.boot import prepare
 from flowfabric.storage.sqlite.connection import MEMORY, Synchronous, connect
@@ -125,28 +124,24 @@ class SqliteStore(Front):
                 self.hub.publish({EVERYTHING})
             seen, self._peers.heard = version, False
 
-    async def _write(self, plan: Callable[[], Plan[Any]]) -> Any:
-        def work(session: Session) -> Any:
-            with session.writing():
-                return session.run(plan())
-
-        return await self._writer.call(work)
+    async def _once(self, name: str, *parameters: Any) -> list[Any]:
+        rows: list[Any] = await self._writer.call(lambda session: session.once(name, parameters))
+        return rows
 
     async def take_baton(self, name: str, holder: str, ttl_ms: int) -> bool:
         """Hold or keep the right to do something alone, for a while."""
         now = self.now()
-        rows = await self._write(lambda: _ask("take baton", name, holder, now + ttl_ms, now))
-        return bool(rows)
+        return bool(await self._once("take baton", name, holder, now + ttl_ms, now))
 
     async def drop_baton(self, name: str, holder: str) -> None:
         """Give that right back at once."""
-        await self._write(lambda: _ask("drop baton", name, holder))
+        await self._once("drop baton", name, holder)
 
     async def collect(self, limit: int = 1000) -> int:
         """Delete what has expired and is never read again."""
         now = self.now()
-        memos: list[Any] = await self._write(lambda: _ask("collect", now, limit))
-        workers: list[Any] = await self._write(lambda: _ask("collect workers", now))
+        memos = await self._once("collect", now, limit)
+        workers = await self._once("collect workers", now)
         return len(memos) + len(workers)
 
     async def repair(self, *, fix: bool = True) -> RepairReport:
@@ -173,7 +168,3 @@ class SqliteStore(Front):
             session.close()
         if self._peers is not None:
             self._peers.stop()
-
-
-def _ask(name: str, *parameters: Any) -> Plan[Any]:
-    return (yield Ask(name, parameters))
