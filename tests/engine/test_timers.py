@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from support.driver import Driver
 
 from flowfabric.engine import Timers
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.contracts.lease import Delay
 from flowfabric.model.errors import InternalError
 from flowfabric.storage.front import Front
+from support.driver import Driver
 
 DAY = 86_400_000
 
@@ -19,7 +19,8 @@ async def test_everything_that_is_due_happens_in_one_sweep(ff: Driver) -> None:
     lost = (await ff.running()).execution_id
     expiring = await ff.create(execution_deadline_at=ff.now + 700, lane_id="elsewhere")
     slow = await ff.running(
-        lane_id="slow", policy={"timeout_policy": {"attempt_timeout_ms": 400}, "retry_policy": {"max_retries": 1}}
+        lane_id="slow",
+        policy={"timeout_policy": {"attempt_timeout_ms": 400}, "retry_policy": {"max_retries": 1}},
     )
     ff.clock.advance(30_000)
     assert await Timers(ff.store).fire_due() >= 4

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from support.driver import Driver, new_uuid
 
 from flowfabric.engine import claim_when_ready, tail_when_ready, wait_until_ended
 from flowfabric.engine.workers import bury
@@ -13,6 +12,7 @@ from flowfabric.model.contracts.lease import Claim
 from flowfabric.model.contracts.reads import TailStream
 from flowfabric.model.contracts.streams import AppendFrames, FrameInput
 from flowfabric.model.contracts.upkeep import Marked, MarkWorkerDead, NotRegistered
+from support.driver import Driver, new_uuid
 
 LONG = 30_000
 
@@ -64,7 +64,9 @@ async def test_a_claimer_that_goes_away_leaves_no_lease(ff: Driver) -> None:
 @pytest.mark.parametrize("ends", [False, True])
 async def test_a_tail_is_woken_by_a_frame_and_by_the_end(ff: Driver, ends: bool) -> None:
     task = await ff.running()
-    send = AppendFrames(execution_id=task.execution_id, fence=task.fence, frames=(FrameInput(payload=b"one"),))
+    send = AppendFrames(
+        execution_id=task.execution_id, fence=task.fence, frames=(FrameInput(payload=b"one"),)
+    )
     (first,) = await ff.store.apply(send)
     question = TailStream(execution_id=task.execution_id, attempt_index=0, after=first.entry_id)
     tailing = asyncio.create_task(tail_when_ready(ff.store, question, LONG))

@@ -9,7 +9,15 @@ from typing import Any
 from flowfabric.model import ids
 from flowfabric.model.contracts.base import Fence
 from flowfabric.model.contracts.create import Created, CreateExecution
-from flowfabric.model.contracts.lease import Claim, Complete, Completed, Fail, RetryScheduled, Task, TerminalFailed
+from flowfabric.model.contracts.lease import (
+    Claim,
+    Complete,
+    Completed,
+    Fail,
+    RetryScheduled,
+    Task,
+    TerminalFailed,
+)
 from flowfabric.model.contracts.reads import Describe, ReadHistory
 from flowfabric.model.contracts.upkeep import SeedSecret
 from flowfabric.model.records import Event, Execution

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from typing import Final, Literal
 
-
 FrameMode = Literal["durable", "summary", "best_effort"]
 
 FRAME_MODES: Final[tuple[FrameMode, ...]] = ("durable", "summary", "best_effort")
