@@ -216,6 +216,9 @@ async def test_the_feed_goes_on_where_it_stopped(ff: Driver) -> None:
     pages = [[entry.execution_id for entry in page.entries] for page in (first, second, third)]
     assert pages == [made[:2], made[2:4], made[4:]]
     position = third.entries[-1].position
+    assert (await ff.store.read(ReadFeed(after=third.next))).entries == ()
+    idle = await ff.store.read(ReadFeed(after=position))
+    assert (idle.entries, idle.next) == ((), position)
     assert await feed(ff, position) == []
     late = await ff.create()
     assert [entry.execution_id for entry in await feed(ff, position)] == [late]

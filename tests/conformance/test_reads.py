@@ -27,8 +27,9 @@ NOWHERE = "{fp:0}:11111111-1111-1111-1111-111111111111"
 
 async def result(ff: Driver, execution_id: str, **fields: Any) -> tuple[str, bytes | None, str]:
     view = await ff.store.read(GetResult(execution_id=execution_id, **fields))
-    data = view.result
-    return str(view.public_state), data and data.data, data.encoding if data else ""
+    if view.result is None:
+        return str(view.public_state), None, ""
+    return str(view.public_state), view.result.data, view.result.encoding
 
 
 async def test_the_input_and_the_policy_are_kept_as_they_came(ff: Driver) -> None:

@@ -187,7 +187,8 @@ async def test_an_approval_looks_where_it_goes(ff: Driver) -> None:
     )
     await refused(ff, unknown, "execution_not_found")
     await refused(ff, approval(wait, "__operator_only__"), "invalid_input")
-    assert (await ff.store.apply(approval(wait, "other"))).effect == NO_OP
+    other = approval(wait, "other")
+    assert await ff.store.apply(other) == SignalAccepted(other.signal_id, NO_OP)
     await wait.resume()
     await refused(ff, approval(wait), "target_not_signalable")
 

@@ -43,6 +43,15 @@ async def test_the_token_signs_execution_waitpoint_key_and_time(ff: Driver) -> N
     assert digest == hmac.new(bytes.fromhex(SECRET), message, hashlib.sha256).hexdigest()
 
 
+async def test_a_known_token(ff: Driver) -> None:
+    await ff.seed()
+    task = await ff.running(execution_id="{fp:24}:f47ac10b-58cc-4372-a567-0e02b2c3d479")
+    waitpoint_id = "550e8400-e29b-41d4-a716-446655440000"
+    opened = await open_pending(ff, task, "wpk:approval", waitpoint_id=waitpoint_id)
+    digest = "fcf9a55edb2d553ea8ea2d8df708e02893a9d5980d920194e8e21fbd605ced99"
+    assert (ff.now, opened.waitpoint_token) == (1_700_000_000_000, f"k1:{digest}")
+
+
 async def test_an_unknown_execution_is_told(ff: Driver) -> None:
     wait = await suspended(ff)
     await refused(ff, delivery(ff.new_id(), wait.waitpoint), "execution_not_found")

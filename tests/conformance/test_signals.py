@@ -26,6 +26,7 @@ from support.waiting import (
     delivery,
     held,
     open_pending,
+    pending,
     refused,
     stored_waitpoint,
     suspend,
@@ -253,6 +254,17 @@ async def test_a_signal_that_did_nothing_uses_its_key_up(ff: Driver) -> None:
     repeat = wait.delivery("go", idempotency_key="k")
     assert await ff.store.apply(repeat) == SignalDuplicate(existing_signal_id=first.signal_id)
     assert await wait.vector() == held("waiting_for_signal")
+
+
+async def test_a_key_holds_from_the_buffer_into_the_wait(ff: Driver) -> None:
+    await ff.seed()
+    task = await ff.running()
+    opened = await open_pending(ff, task)
+    first = delivery(task.execution_id, opened, "noise", idempotency_key="k")
+    await accepted(ff, first)
+    wait = await suspend(ff, task, waitpoints=pending(opened))
+    repeat = wait.delivery("go", idempotency_key="k")
+    assert await ff.store.apply(repeat) == SignalDuplicate(existing_signal_id=first.signal_id)
 
 
 async def test_keys_belong_to_one_waitpoint(ff: Driver) -> None:

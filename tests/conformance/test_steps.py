@@ -63,6 +63,14 @@ async def test_steps_are_listed_in_the_order_of_their_calls(ff: Driver) -> None:
     assert [(one.name, one.call_index) for one in stored] == [("m", 0), ("a", 1), ("z", 2), ("last", 3)]
 
 
+async def test_a_step_without_a_place_comes_after_all_others(ff: Driver) -> None:
+    task = await ff.running()
+    await ff.store.apply(step(task, "far", call_index=5))
+    await ff.store.apply(step(task, "next"))
+    stored = await ff.store.read(ListSteps(execution_id=task.execution_id))
+    assert [(one.name, one.call_index) for one in stored] == [("far", 5), ("next", 6)]
+
+
 async def test_only_the_holder_stores_steps(ff: Driver) -> None:
     task = await ff.running()
     for source in ("worker", "operator_override"):

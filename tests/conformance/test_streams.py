@@ -267,7 +267,7 @@ async def test_a_tail_goes_on_after_its_cursor(ff: Driver) -> None:
 
 @pytest.mark.parametrize("fields", [{"count": 0}, {"count": 10_001}])
 @pytest.mark.parametrize("kind", [ReadStream, TailStream])
-async def test_counts_have_limits(ff: Driver, kind: type[ReadStream], fields: dict[str, int]) -> None:
+async def test_counts_have_limits(ff: Driver, kind: type[ReadStream], fields: dict[str, Any]) -> None:
     task = await ff.running()
     error = await unanswered(
         ff, kind(execution_id=task.execution_id, attempt_index=0, **fields), "invalid_input"
@@ -290,7 +290,8 @@ async def test_counts_have_limits(ff: Driver, kind: type[ReadStream], fields: di
 @pytest.mark.parametrize("side", ["from_", "to"])
 async def test_cursors_are_checked(ff: Driver, side: str, cursor: str, reason: str) -> None:
     task = await ff.running()
-    question = ReadStream(execution_id=task.execution_id, attempt_index=0, **{side: cursor})
+    given: dict[str, Any] = {side: cursor}
+    question = ReadStream(execution_id=task.execution_id, attempt_index=0, **given)
     assert (await unanswered(ff, question, "invalid_input")).details == (reason,)
 
 

@@ -11,7 +11,6 @@ from flowfabric.model.contracts.base import NO_FENCE
 from flowfabric.model.contracts.create import SetTags
 from flowfabric.model.contracts.lease import Renew
 from flowfabric.model.contracts.reads import GetSuspension, ListAttempts
-from flowfabric.model.contracts.upkeep import ExpireExecution
 from flowfabric.model.contracts.waiting import SatisfiedAtOnce
 from flowfabric.model.limits import SUSPEND_MEMO_MAX_MS
 from flowfabric.model.state import Life
@@ -25,7 +24,6 @@ from support.waiting import (
     by_name,
     count,
     delivery,
-    ended,
     fresh,
     held,
     let_go,
@@ -329,44 +327,6 @@ async def test_after_a_satisfied_wait_the_holder_may_suspend_again(ff: Driver) -
     await ff.store.apply(suspension(task, waitpoints=pending(opened)))
     wait = await suspend(ff, task, operator_only())
     assert await wait.vector() == held("waiting_for_signal")
-
-
-async def test_the_attempts_time_stops_while_suspended(ff: Driver) -> None:
-    wait = await suspended(ff, create={"policy": {"timeout_policy": {"attempt_timeout_ms": 10_000}}})
-    run = await ff.show(wait.execution_id)
-    assert (run.attempt_deadline_at, run.attempt_timeout_remaining_ms) == (0, 10_000)
-    ff.clock.advance(60_000)
-    await ff.store.apply(ExpireExecution(execution_id=wait.execution_id))
-    assert await wait.vector() == held("waiting_for_signal")
-    await wait.signal()
-    task = await ff.claim_one()
-    assert task.attempt_deadline_at == ff.now + 10_000
-
-
-async def test_what_was_used_of_the_attempts_time_stays_used(ff: Driver) -> None:
-    await ff.seed()
-    task = await ff.running(policy={"timeout_policy": {"attempt_timeout_ms": 10_000}})
-    ff.clock.advance(4_000)
-    wait = await suspend(ff, task)
-    ff.clock.advance(100_000)
-    await wait.signal()
-    ff.clock.advance(100_000)
-    resumed = await ff.claim_one()
-    assert resumed.attempt_deadline_at == ff.now + 6_000
-    ff.clock.advance(6_000)
-    await ff.store.apply(ExpireExecution(execution_id=wait.execution_id))
-    assert await wait.vector() == ended("expired")
-
-
-async def test_the_deadline_runs_on_while_suspended(ff: Driver) -> None:
-    wait = await suspended(ff, create={"execution_deadline_at": ff.now + 9_000})
-    ff.clock.advance(9_000)
-    await ff.store.apply(ExpireExecution(execution_id=wait.execution_id, reason="execution_deadline"))
-    assert await wait.vector() == ended("expired")
-    record = await wait.record()
-    assert (record.close_reason, record.closed_at) == ("expired:execution_deadline", ff.now)
-    assert await open_waitpoints(ff, wait.execution_id) == ()
-    await refused(ff, wait.delivery(), "target_not_signalable")
 
 
 async def test_a_new_attempt_has_no_part_in_the_suspension_of_the_old_one(ff: Driver) -> None:

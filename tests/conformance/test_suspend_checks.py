@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from flowfabric.model.condition_json import parse_condition
 from flowfabric.model.conditions import Condition, list_condition, operator_only, single, timeout_only
@@ -206,13 +207,8 @@ async def test_an_expired_lease_is_marked_so(ff: Driver) -> None:
 async def test_every_part_of_the_fence_must_match(ff: Driver, part: str) -> None:
     await ff.seed()
     task = await ff.running()
-    fence = {
-        "lease_id": task.fence.lease_id,
-        "lease_epoch": task.fence.lease_epoch,
-        "attempt_id": task.attempt_id,
-    }
-    fence[part] = 99 if part == "lease_epoch" else ONE
-    command = suspension(task, fence=Fence(**fence), attempt_index=7)
+    fence = replace(task.fence, **{part: 99 if part == "lease_epoch" else ONE})
+    command = suspension(task, fence=fence, attempt_index=7)
     await refused(ff, command, "stale_lease")
 
 
@@ -221,7 +217,8 @@ async def test_the_attempt_index_must_match(ff: Driver) -> None:
     task = await ff.running()
     ghost = (Binding(new_uuid(), pending=True),)
     await refused(ff, suspension(task, attempt_index=1, waitpoints=ghost), "invalid_lease_for_suspend")
-    assert await ff.store.apply(suspension(task, attempt_index=0))
+    await ff.store.apply(suspension(task, attempt_index=0))
+    assert (await ff.show(task.execution_id)).public_state == "suspended"
 
 
 async def test_a_pending_waitpoint_must_exist(ff: Driver) -> None:
@@ -277,3 +274,12 @@ async def test_without_a_secret_nothing_is_minted(ff: Driver) -> None:
     await refused(ff, suspension(task, operator_only()), "hmac_secret_not_initialized")
     await refused(ff, suspension(task, BOTH), "hmac_secret_not_initialized")
     await refused(ff, suspension(task, fence=ff.stale(task)), "stale_lease")
+
+
+@pytest.mark.parametrize("condition", [single("other", "go"), tree(all_of(by_name("other", "go")))])
+async def test_the_condition_must_listen_on_the_pending_waitpoint(ff: Driver, condition: Condition) -> None:
+    await ff.seed()
+    task = await ff.running()
+    opened = await open_pending(ff, task, "p0")
+    error = await refused(ff, suspension(task, condition, waitpoints=pending(opened)), "invalid_input")
+    assert "waitpoint_key_mismatch" in error.text

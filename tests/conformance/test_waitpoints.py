@@ -12,6 +12,7 @@ from flowfabric.model.contracts.lease import Task
 from flowfabric.model.contracts.reads import ListWaitpoints, ReadInbox, ReadToken
 from flowfabric.model.contracts.upkeep import ExpireWaitpoints, RotateSecret, SeedSecret
 from flowfabric.model.contracts.waiting import CloseWaitpoint, OpenWaitpoint
+from flowfabric.model.limits import MAX_PENDING_WAITPOINTS
 from support.driver import LEASE, SECRET, Driver, new_uuid
 from support.waiting import (
     APPENDED,
@@ -145,6 +146,16 @@ async def test_what_is_opened_is_checked(ff: Driver, fields: dict[str, object], 
     await ff.seed()
     task = await ff.running()
     assert (await refused(ff, opening(task, **fields), "invalid_input")).field == field  # type: ignore[arg-type]
+
+
+async def test_an_execution_opens_so_many_waitpoints(ff: Driver) -> None:
+    await ff.seed()
+    task = await ff.running()
+    opened = [await open_pending(ff, task, f"k{n}") for n in range(MAX_PENDING_WAITPOINTS)]
+    error = await refused(ff, opening(task, "one more"), "invalid_input")
+    assert str(MAX_PENDING_WAITPOINTS) in error.text
+    await ff.store.apply(closing(task, opened[0]))
+    await open_pending(ff, task, "one more")
 
 
 async def test_closing_a_pending_waitpoint(ff: Driver) -> None:
@@ -289,13 +300,13 @@ async def test_reprs_hide_tokens_and_secrets(ff: Driver) -> None:
     for thing in (wait.answer, wait.waitpoint, wait.delivery(), stored):
         assert secret not in repr(thing), type(thing)
         assert secret not in str(thing)
-        assert secret not in repr(list(rich(thing)))
+        assert secret not in rich(thing)
     for command in (
         SeedSecret(kid="k1", secret_hex=SECRET),
         RotateSecret(new_kid="k2", new_secret_hex=SECRET, grace_ms=0),
     ):
         assert SECRET not in repr(command)
-        assert SECRET not in repr(list(rich(command)))
+        assert SECRET not in rich(command)
 
 
 async def test_reprs_show_which_key_signed(ff: Driver) -> None:
@@ -304,6 +315,7 @@ async def test_reprs_show_which_key_signed(ff: Driver) -> None:
     assert "k1:<REDACTED:len=64>" in repr(wait.delivery())
 
 
-def rich(thing: object) -> object:
+def rich(thing: object) -> str:
     """What consoles and tracebacks built on rich show of an object."""
-    return getattr(thing, "__rich_repr__", tuple)()
+    show = getattr(thing, "__rich_repr__", tuple)
+    return repr(list(show()))

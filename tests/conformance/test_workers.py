@@ -24,7 +24,8 @@ from support.waiting import refused, suspend
 
 
 def register(instance: str = "i1", **fields: Any) -> RegisterWorker:
-    fields = {"worker_id": "w1", "lanes": ("default",), "liveness_ttl_ms": 1_000} | fields
+    for field, value in (("worker_id", "w1"), ("lanes", ("default",)), ("liveness_ttl_ms", 1_000)):
+        fields.setdefault(field, value)
     return RegisterWorker(worker_instance_id=instance, **fields)
 
 

@@ -30,13 +30,13 @@ async def append(ff: Driver, task: Task, *payloads: bytes, **fields: Any) -> tup
 
 
 async def read(ff: Driver, task: Task, count: int = 10_000, **fields: Any) -> StreamPage:
-    fields = {"execution_id": task.execution_id, "attempt_index": task.attempt_index} | fields
-    return await ff.store.read(ReadStream(count=count, **fields))
+    fields.setdefault("attempt_index", task.attempt_index)
+    return await ff.store.read(ReadStream(execution_id=task.execution_id, count=count, **fields))
 
 
 async def tail(ff: Driver, task: Task, after: str = "0-0", **fields: Any) -> StreamPage:
-    fields = {"execution_id": task.execution_id, "attempt_index": task.attempt_index} | fields
-    return await ff.store.read(TailStream(after=after, **fields))
+    fields.setdefault("attempt_index", task.attempt_index)
+    return await ff.store.read(TailStream(execution_id=task.execution_id, after=after, **fields))
 
 
 def payloads(page: StreamPage) -> list[bytes]:
