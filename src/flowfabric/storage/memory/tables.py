@@ -81,9 +81,11 @@ class Tables:
     def _leases(self, instance: str, claim_id: str | None) -> tuple[str, ...]:
         held = ((run.execution_id, placement(run)) for run in self.runs)
         return tuple(
-            execution_id
-            for execution_id, place in held
-            if place.lease_of == instance and claim_id in {None, place.claim_id}
+            sorted(
+                execution_id
+                for execution_id, place in held
+                if place.lease_of == instance and claim_id in {None, place.claim_id}
+            )
         )
 
     def _history(self, execution_id: str, after: int, limit: int) -> tuple[Event, ...]:
@@ -146,7 +148,7 @@ class Tables:
             runs = [run for run in self.runs if run.lane_id == name]
             counts = Counter(run.public_state for run in runs)
             oldest = [run.created_at for run in runs if run.public_state is Public.WAITING]
-            rows.append((name, tuple(sorted(counts.items())), min(oldest, default=0)))
+            rows.append((name, tuple(sorted(counts.items())), oldest[0] if oldest else 0))
         return tuple(rows)
 
     def _due(self, before: int, limit: int) -> tuple[tuple[Execution, ...], int]:
@@ -177,6 +179,8 @@ class Tables:
     def _on_event(self, space: Workspace, effect: Effect) -> None:
         run = space.current["execution", (effect.key[0],)]
         self.feed_position += 1
+        if run is None:  # purged later in the same group, and its history with it
+            return
         self.feed.append(
             FeedEntry(
                 self.feed_position, run.execution_id, run.namespace, run.lane_id, run.execution_kind, run.flow_id,

@@ -185,7 +185,7 @@ class Loader:
         elif question.tags:
             answers = yield Fetch(f"list tag {order}", [(*question.tags[0], *bounds)])
         elif question.lane_id:
-            states = question.states or tuple(Public)
+            states = dict.fromkeys(question.states or Public)
             answers = yield Fetch(f"list lane {order}", [(question.lane_id, str(s), *bounds) for s in states])
         else:
             answers = yield Fetch(f"list {order}", [bounds])
