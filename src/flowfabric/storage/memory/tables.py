@@ -31,6 +31,8 @@ class Tables:
         self.order: dict[str, int] = {}
         """When each execution came, as a number."""
         self.arrivals = 0
+        self.lanes: set[str] = set()
+        """Every lane that was ever used."""
         self.feed: list[FeedEntry] = []
         self.feed_position = 0
         self.frames: dict[tuple[str, int], list[Frame]] = defaultdict(list)
@@ -142,7 +144,7 @@ class Tables:
         return tuple(self.records["worker"][key] for key in sorted(self.records["worker"]))
 
     def _lanes(self) -> tuple[tuple[str, tuple[tuple[Public, int], ...], int], ...]:
-        names = {run.lane_id for run in self.runs} | {key[0] for key in self.records["lane"]}
+        names = self.lanes | {key[0] for key in self.records["lane"]}
         rows = []
         for name in sorted(names):
             runs = [run for run in self.runs if run.lane_id == name]
@@ -167,6 +169,7 @@ class Tables:
             if kind == "execution" and new is not None and key[0] not in self.order:
                 self.arrivals += 1
                 self.order[key[0]] = self.arrivals
+                self.lanes.add(new.lane_id)
             if kind == "waitpoint" and key not in self.waitpoint_order:
                 self.waitpoint_order[key] = len(self.waitpoint_order) + 1
             if new is None:
