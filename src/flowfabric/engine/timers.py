@@ -50,13 +50,16 @@ class Timers:
 
     async def _fire_page(self) -> tuple[int, bool]:
         now = self._store.now()
+        # Forgotten before the look: what is written during it, and falls due earlier, is then not overlooked.
+        self._store.expect_due(0)
         page = await self._store.read(ReadDue(before=now, limit=PAGE + len(self._skipped)))
         self._skipped = {key: until for key, until in self._skipped.items() if until > now}
         runs = [run for run in page.runs if run.execution_id not in self._skipped]
         commands = [command for run in runs for command in due_commands(run, now)]
         if commands:
             await self._apply(commands, now)
-        self._store.expect_due(page.next_due_at)
+        if page.next_due_at:
+            self._store.expect_due(page.next_due_at)
         return len(commands), bool(commands)
 
     async def _apply(self, commands: list[ExecutionCommand[Any]], now: int) -> None:

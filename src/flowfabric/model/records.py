@@ -168,6 +168,8 @@ class Execution(Record, frozen=True, array_like=True, gc=False):
     failure_category: str = ""
     cancellation_reason: str = ""
     cancelled_by: str = ""
+    next_step_index: int = 0
+    """Where a step goes that does not say its place: after all that are stored."""
 
 
 class Payload(Record, frozen=True, array_like=True, gc=False):

@@ -82,7 +82,7 @@ class Upkeep(Commands, Protocol):
         """Return the store's time."""
 
     def expect_due(self, due_at: int) -> None:
-        """Say until when the engine knows that nothing is due (0: no time is known); earlier things wake it."""
+        """Say that something is due then; 0 forgets what was said before. What falls due earlier wakes the engine."""
 
     def next_due(self) -> int:
         """Return that time, or an earlier one that has come up since."""

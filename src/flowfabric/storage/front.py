@@ -10,7 +10,6 @@ from flowfabric.model.contracts.base import Command, ExecutionCommand
 from flowfabric.model.contracts.reads import Question
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.ids import Partitions, check_execution_id
-from flowfabric.model.limits import NEVER
 from flowfabric.storage.base import Clock
 from flowfabric.storage.wake import Hub, Listener
 
@@ -36,8 +35,8 @@ class Front:
         return self._clock()
 
     def expect_due(self, due_at: int) -> None:
-        """Say until when the engine knows that nothing is due; earlier things wake it."""
-        self.hub.horizon = due_at or NEVER
+        """Say that something is due then; 0 forgets what was said before."""
+        self.hub.expect(due_at)
 
     def next_due(self) -> int:
         """Return that time, or an earlier one that has come up since."""

@@ -54,6 +54,11 @@ class Hub:
         self.horizon = NEVER
         """Until when nothing is due, as far as the engine knows; only what falls due earlier wakes it."""
 
+    def expect(self, due_at: int) -> None:
+        """Lower the horizon to a time at which something is due; 0 forgets all that was expected."""
+        with self._lock:
+            self.horizon = min(self.horizon, due_at) if due_at else NEVER
+
     @asynccontextmanager
     async def subscribe(self, topics: Iterable[str]) -> AsyncIterator[Listener]:
         """Listen to some topics for a while."""

@@ -158,6 +158,8 @@ class Replay(ExecutionCommand[Replayed], frozen=True, kw_only=True):
         checks.text("reason", self.reason, max_bytes=MAX_TEXT_BYTES, empty=True)
         checks.text("requested_by", self.requested_by, max_bytes=MAX_NAME_BYTES, empty=True)
         checks.text("from_step", self.from_step, max_bytes=MAX_NAME_BYTES, empty=True)
+        if self.keep_steps and self.from_step:
+            raise invalid("from_step", "give keep_steps or from_step, not both")
 
 
 class Paused(Struct, frozen=True):

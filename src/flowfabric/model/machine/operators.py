@@ -179,7 +179,7 @@ def replay(space: Workspace, command: Replay) -> Replayed:
     row = T27 if run.terminal_outcome is Outcome.SKIPPED and run.flow_id else T26
     replayed = move(
         run, row, space.now, replay_count=run.replay_count + 1, retry_count=0, lease_reclaim_count=0, completed_at=0,
-        step_count=_keep_steps(space, run, command), current_attempt_id="", current_suspension_id="",
+        **_kept_steps(space, run, command), current_attempt_id="", current_suspension_id="",
         current_waitpoint_id="", progress_pct=-1, progress_message="", progress_updated_at=0,
         execution_deadline_at=run.execution_deadline_at if run.execution_deadline_at > space.now else 0,
         pending_lineage_reason=command.reason or "replay",
@@ -192,14 +192,14 @@ def replay(space: Workspace, command: Replay) -> Replayed:
     return Replayed(replayed.public_state)
 
 
-def _keep_steps(space: Workspace, run: Execution, command: Replay) -> int:
-    """Drop the steps that the new run must do again, and say how many stay."""
-    if command.keep_steps and not command.from_step:
-        return run.step_count
+def _kept_steps(space: Workspace, run: Execution, command: Replay) -> dict[str, int]:
+    """Drop the steps that the new run must do again, and say what the record knows of those that stay."""
+    if command.keep_steps:
+        return {}
     if not command.from_step:
         if run.step_count:
             space.emit("drop_steps", run.execution_id)
-        return 0
+        return {"step_count": 0, "next_step_index": 0}
     steps: list[Step] = space.children("step", run.execution_id)
     first = next((each.call_index for each in steps if each.name == command.from_step), None)
     if first is None:
@@ -207,4 +207,4 @@ def _keep_steps(space: Workspace, run: Execution, command: Replay) -> int:
     dropped = [each for each in steps if each.call_index >= first]
     for each in dropped:
         space.put("step", run.execution_id, each.name, value=None)
-    return len(steps) - len(dropped)
+    return {"step_count": len(steps) - len(dropped), "next_step_index": first}

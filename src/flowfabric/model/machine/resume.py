@@ -79,6 +79,6 @@ def keep_wait(space: Workspace, run: Execution, suspension: Suspension) -> Execu
         return run
     reason = RESUME_REASONS[suspension.close_reason]
     document = pack_wait(reason, satisfying(space, run, suspension))
-    result = Step(name, run.step_count, run.attempt.index, space.now, "json", document)
+    result = Step(name, run.next_step_index, run.attempt.index, space.now, "json", document)
     space.put("step", run.execution_id, name, value=result)
-    return replace(run, step_count=run.step_count + 1)
+    return replace(run, step_count=run.step_count + 1, next_step_index=run.next_step_index + 1)

@@ -188,7 +188,8 @@ def _record(
         actor=arrival.command.actor, before=run.public_state,
         details=(
             ("signal_id", signal.signal_id), ("signal_name", signal.signal_name),
-            ("waitpoint_id", waitpoint.waitpoint_id), ("effect", effect),
+            ("waitpoint_id", waitpoint.waitpoint_id), ("source_identity", signal.source_identity),
+            ("effect", effect),
         ),
     )  # fmt: skip
 

@@ -21,7 +21,7 @@ def put_step(space: Workspace, command: PutStep) -> StepStored | StepExisting:
         return StepExisting(known.result, known.encoding)
     if run.step_count >= MAX_STEPS:
         raise refuse("step_limit_exceeded", str(MAX_STEPS))
-    call_index = run.step_count if command.call_index is None else command.call_index
+    call_index = run.next_step_index if command.call_index is None else command.call_index
     space.put(
         "step", run.execution_id, command.step_name,
         value=Step(
@@ -29,7 +29,12 @@ def put_step(space: Workspace, command: PutStep) -> StepStored | StepExisting:
         ),
     )  # fmt: skip
     space.put_execution(
-        replace(run, step_count=run.step_count + 1, last_mutation_at=space.now),
+        replace(
+            run,
+            step_count=run.step_count + 1,
+            next_step_index=max(run.next_step_index, call_index + 1),
+            last_mutation_at=space.now,
+        ),
         "step",
         actor=actor_of(run, command),
         before=run.public_state,
