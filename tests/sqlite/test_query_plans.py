@@ -1,0 +1,49 @@
+"""Every statement is served by an index, and none sorts what an index already orders."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flowfabric.model.ids import Partitions
+from flowfabric.storage.sql.statements import FETCH, OTHER, WRITE
+from flowfabric.storage.sqlite.boot import prepare
+
+SMALL_TABLES = {"workers": "worker", "tallies": "tally", "lane names": "tally", "collect workers": "worker"}
+"""Statements that read a whole table on purpose: one row for each worker, or for each lane and state."""
+SORTS = {"due", "leases", "lane names", "tallies"}
+"""Statements that may sort: equal due times, and a handful of rows."""
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
+    path: Path = tmp_path_factory.mktemp("plans") / "ff.db"
+    prepare(str(path), "NORMAL", Partitions()).close()
+    connection = sqlite3.connect(path)
+    yield connection
+    connection.close()
+
+
+def plan_of(db: sqlite3.Connection, statement: str) -> list[str]:
+    rows = db.execute(f"explain query plan {statement}", (0,) * statement.count("?")).fetchall()
+    return [row[3] for row in rows]
+
+
+@pytest.mark.parametrize("name", sorted(FETCH | WRITE | OTHER))
+def test_no_statement_scans(db: sqlite3.Connection, name: str) -> None:
+    statement = (FETCH | WRITE | OTHER)[name]
+    plan = plan_of(db, statement)
+    scans = [line for line in plan if line.startswith("SCAN") and "CONSTANT ROW" not in line]
+    if name in SMALL_TABLES:
+        return
+    assert not scans, plan
+
+
+@pytest.mark.parametrize("name", sorted(FETCH))
+def test_order_comes_from_an_index(db: sqlite3.Connection, name: str) -> None:
+    plan = plan_of(db, FETCH[name])
+    sorts = [line for line in plan if "TEMP B-TREE" in line]
+    assert not sorts or name in SORTS, plan
