@@ -89,7 +89,10 @@ class Saver:
         moved = [(*key, n) for key, n in tallies.items() if n]
         if moved:
             yield Write("add tally", moved)
-        queues = [(n, self._route_ids[route]) for route, n in waiting.items() if n]
+        queues: list[Row] = []
+        for route, n in waiting.items():
+            if n:
+                queues.append((n, (yield from self._route_id(route))))
         if queues:
             yield Write("add waiting", queues)
 
