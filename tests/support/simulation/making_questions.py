@@ -1,0 +1,152 @@
+"""Making questions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowfabric.model.contracts.reads import (
+    Describe,
+    GetPayload,
+    GetResult,
+    GetStep,
+    GetSuspension,
+    ListAttempts,
+    ListExecutions,
+    ListKids,
+    ListLanes,
+    ListLeases,
+    ListSteps,
+    ListWaitpoints,
+    ListWorkers,
+    ObserveSignals,
+    ReadDue,
+    ReadFeed,
+    ReadHistory,
+    ReadInbox,
+    ReadStream,
+    ReadSummary,
+    ReadToken,
+    TailStream,
+)
+from flowfabric.model.limits import MAX_INT
+from flowfabric.model.state import Public
+from support.simulation.making import MAKERS, Hand, maker
+from support.simulation.making_work import TAGS
+from support.simulation.world import KINDS, LANES, NAMESPACES, STEPS, WORKERS
+
+for _plain in (Describe, GetPayload, ListAttempts, GetSuspension, ObserveSignals, ListSteps):
+
+    def _about(hand: Hand, kind: Any = _plain) -> Any:
+        return kind(**hand.on(hand.run()))
+
+    MAKERS[_plain] = _about
+
+for _bare in (ListLanes, ListWorkers, ListKids):
+    MAKERS[_bare] = lambda _, kind=_bare: kind()  # type: ignore[misc]
+
+
+def _limit(hand: Hand) -> int:
+    return hand.draw.weighted(((5, 100), (3, 1), (3, 2), (1, 0), (1, 1_001)))
+
+
+@maker(GetResult)
+def get_result(hand: Hand) -> GetResult:
+    return GetResult(**hand.on(hand.run()), attempt_index=hand.draw.pick((None, None, 0, 1, 9)))
+
+
+@maker(ReadHistory)
+def read_history(hand: Hand) -> ReadHistory:
+    return ReadHistory(**hand.on(hand.run()), after=hand.draw.pick((0, 0, 1, 3, 99)), limit=_limit(hand))
+
+
+@maker(ListWaitpoints)
+def list_waitpoints(hand: Hand) -> ListWaitpoints:
+    known = hand.run()
+    after = [each.waitpoint_id for each in known.waitpoints]
+    return ListWaitpoints(**hand.on(known), after=hand.draw.pick(("", *after)), limit=_limit(hand))
+
+
+@maker(ReadToken)
+def read_token(hand: Hand) -> ReadToken:
+    known = hand.run()
+    ids = [each.waitpoint_id for each in known.waitpoints] or [hand.draw.uuid()]
+    return ReadToken(**hand.on(known), waitpoint_id=hand.draw.pick(ids))
+
+
+def _stream(hand: Hand) -> dict[str, Any]:
+    known = hand.run()
+    return hand.on(known) | {
+        "attempt_index": hand.draw.integer(0, max(known.attempts, 1)),
+        "count": hand.draw.weighted(((5, 50), (3, 2), (1, 0), (1, 10_001))),
+        "exclude_best_effort": hand.draw.chance(0.3),
+    }
+
+
+def _cursors(hand: Hand) -> tuple[str, ...]:
+    now = hand.world.now
+    return (str(now), f"{now}-1", f"{now - 500}-0", f"{now + 9}")
+
+
+@maker(ReadStream)
+def read_stream(hand: Hand) -> ReadStream:
+    low = hand.draw.pick(("start", "start", "-", *_cursors(hand)))
+    return ReadStream(**_stream(hand), from_=low, to=hand.draw.pick(("end", "end", *_cursors(hand))))
+
+
+@maker(TailStream)
+def tail_stream(hand: Hand) -> TailStream:
+    return TailStream(**_stream(hand), after=hand.draw.pick(("0-0", "start", *_cursors(hand))))
+
+
+@maker(ReadSummary)
+def read_summary(hand: Hand) -> ReadSummary:
+    return ReadSummary(**hand.on(hand.run()), attempt_index=hand.draw.integer(0, 2))
+
+
+@maker(GetStep)
+def get_step(hand: Hand) -> GetStep:
+    return GetStep(**hand.on(hand.run()), step_name=hand.draw.pick(STEPS))
+
+
+@maker(ListExecutions)
+def list_executions(hand: Hand) -> ListExecutions:
+    draw = hand.draw
+    fields: dict[str, Any] = {}
+    if draw.chance(0.4):
+        fields["lane_id"] = draw.pick(LANES)
+    if draw.chance(0.4):
+        fields["states"] = tuple(draw.pick(tuple(Public)) for _ in range(draw.integer(1, 3)))
+    if draw.chance(0.2):
+        fields["namespace"] = draw.pick(NAMESPACES)
+    if draw.chance(0.2):
+        fields["execution_kind"] = draw.pick(KINDS)
+    if draw.chance(0.2):
+        fields["tags"] = tuple(sorted(draw.some(TAGS, 2)))
+    if draw.chance(0.1):
+        fields["flow_id"] = draw.uuid()
+    if draw.chance(0.15):
+        fields[draw.pick(("created_after", "created_before"))] = hand.soon()
+    return ListExecutions(
+        **fields, newest_first=draw.chance(0.5), limit=_limit(hand), after=draw.pick((0, 0, 1, 3, 7, MAX_INT))
+    )
+
+
+@maker(ReadInbox)
+def read_inbox(hand: Hand) -> ReadInbox:
+    return ReadInbox(after=hand.draw.pick((0, 0, 1, 3)), limit=_limit(hand))
+
+
+@maker(ReadFeed)
+def read_feed(hand: Hand) -> ReadFeed:
+    return ReadFeed(after=hand.draw.pick((0, 5, 20, 40)), limit=_limit(hand))
+
+
+@maker(ListLeases)
+def list_leases(hand: Hand) -> ListLeases:
+    return ListLeases(worker_instance_id=hand.draw.pick(WORKERS).instance)
+
+
+@maker(ReadDue)
+def read_due(hand: Hand) -> ReadDue:
+    before = hand.draw.pick((None, None, hand.soon(), MAX_INT))
+    return ReadDue(before=before, limit=hand.draw.pick((100, 2, 1)))
