@@ -43,6 +43,7 @@ class Writer:
         self._thread.start()
 
     def do(self, work: Work) -> asyncio.Future[Any]:
+        """Queue a piece of work; the future takes its answer."""
         future = self._loop.create_future()
         self._queue.put((work, future))
         return future
@@ -70,6 +71,7 @@ class Writer:
             future.set_result(answer)
 
     async def close(self) -> None:
+        """Finish what is queued, then close."""
         self._queue.put(None)
         await asyncio.to_thread(
             self._thread.join

@@ -13,6 +13,7 @@ from flowfabric.model.errors import FlowFabricError, StoreClosed
 from flowfabric.storage.base import Upkeep
 
 COLLECT_SECONDS: Final = 60.0
+COLLECT_PAGE: Final = 1_000
 REPAIR_SECONDS: Final = 3_600.0
 
 log = logging.getLogger("flowfabric.engine")
@@ -52,8 +53,8 @@ class Engine:
             await self.timers.stop()
 
     async def _collect(self) -> None:
-        while await self._store.collect() >= 1000:
-            await asyncio.sleep(0)
+        while await self._store.collect(COLLECT_PAGE) >= COLLECT_PAGE:
+            pass
 
     async def _repair(self) -> None:
         report = await self._store.repair()

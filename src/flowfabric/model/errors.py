@@ -296,7 +296,7 @@ def from_code(code: str, text: str = "", field: str = "", details: tuple[str, ..
 
 
 def refuse(code: str, *details: str, text: str = "", field: str = "") -> FlowFabricError:
-    """Build a refusal with its details, to be raised by a step: `raise refuse("stale_lease")`."""
+    """Name the error of a code, with its details, for a step to raise."""
     return from_code(code, text, field, details)
 
 

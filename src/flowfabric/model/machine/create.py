@@ -73,7 +73,11 @@ def _record(space: Workspace, command: CreateExecution, policy: Policy) -> Execu
     if deadline is None:
         deadline = now + policy.execution_deadline_ms if policy.execution_deadline_ms else 0
     to = row.to
-    assert to.phase and to.eligibility and to.blocking and to.outcome and to.attempt
+    assert to.phase is not None
+    assert to.eligibility is not None
+    assert to.blocking is not None
+    assert to.outcome is not None
+    assert to.attempt is not None
     return Execution(
         VERSION, command.execution_id, command.namespace, command.lane_id, command.execution_kind,
         partition_in(command.execution_id), clamp_priority(priority), command.creator_identity, now, now, now,

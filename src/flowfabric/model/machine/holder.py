@@ -168,7 +168,7 @@ def cancel(space: Workspace, command: Cancel) -> Cancelled:
     """T24: end whatever has not ended."""
     run = space.execution(command.execution_id)
     if command.source in HOLDER_SOURCES:
-        _require_holder(space, run, command)
+        _check_fence_shape(run, command)
         before = past_attempt(space, run, command.fence)
         if before is not None and before.ended_by == "cancel":
             return Cancelled(run.execution_id)
@@ -185,7 +185,7 @@ def cancel(space: Workspace, command: Cancel) -> Cancelled:
     return Cancelled(run.execution_id)
 
 
-def _require_holder(space: Workspace, run: Execution, command: Cancel) -> None:
+def _check_fence_shape(run: Execution, command: Cancel) -> None:
     """Refuse a fence of the wrong shape; work that nobody holds can be cancelled without one."""
     if command.fence != NO_FENCE or run.lifecycle_phase is Phase.ACTIVE:
         adopt_fence(run, command, override=False)

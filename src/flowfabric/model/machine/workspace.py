@@ -31,7 +31,7 @@ Head = tuple[Route, str]
 """The front of a route's queue: of one namespace, or of all when that is empty."""
 
 
-class Missing(Exception):  # noqa: N818 - control flow, not an error
+class Missing(Exception):
     """A step wants records that are not loaded."""
 
     def __init__(self, needs: Iterable[Need] = (), heads: dict[Head, int] | None = None) -> None:
@@ -40,7 +40,7 @@ class Missing(Exception):  # noqa: N818 - control flow, not an error
         self.heads = heads or {}
 
 
-class KeptRefusal(Exception):  # noqa: N818 - control flow, not an error
+class KeptRefusal(Exception):
     """A refusal that is saved together with what the step has staged."""
 
     def __init__(self, error: FlowFabricError) -> None:

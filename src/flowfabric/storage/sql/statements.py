@@ -66,8 +66,8 @@ FETCH: Final[dict[str, LiteralString]] = {
 }
 
 WRITE: Final[dict[str, LiteralString]] = {
-    "insert execution": "insert into execution (k, id, namespace, lane, flow_id, created, route, state, claim_score, due, "
-    "holder, claim_id, rec) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "insert execution": "insert into execution (k, id, namespace, lane, flow_id, created, route, state, claim_score, "
+    "due, holder, claim_id, rec) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     "update execution": "update execution set state = ?, claim_score = ?, due = ?, holder = ?, claim_id = ?, rec = ? "
     "where k = ?",
     "delete execution": "delete from execution where k = ?",
@@ -80,7 +80,8 @@ WRITE: Final[dict[str, LiteralString]] = {
     "put result": "insert into result (k, attempt, rec) values (?, ?, ?) "
     "on conflict (k, attempt) do update set rec = excluded.rec",
     "delete result": "delete from result where k = ?",
-    "put attempt": "insert into attempt (k, i, rec) values (?, ?, ?) on conflict (k, i) do update set rec = excluded.rec",
+    "put attempt": "insert into attempt (k, i, rec) values (?, ?, ?) "
+    "on conflict (k, i) do update set rec = excluded.rec",
     "delete attempt": "delete from attempt where k = ?",
     "put suspension": "insert into suspension (k, rec) values (?, ?) on conflict (k) do update set rec = excluded.rec",
     "delete suspension": "delete from suspension where k = ?",
@@ -100,7 +101,8 @@ WRITE: Final[dict[str, LiteralString]] = {
     "put summary": "insert into summary (k, attempt, rec) values (?, ?, ?) "
     "on conflict (k, attempt) do update set rec = excluded.rec",
     "delete summary": "delete from summary where k = ?",
-    "put step": "insert into step (k, name, rec) values (?, ?, ?) on conflict (k, name) do update set rec = excluded.rec",
+    "put step": "insert into step (k, name, rec) values (?, ?, ?) "
+    "on conflict (k, name) do update set rec = excluded.rec",
     "drop step": "delete from step where k = ? and name = ?",
     "delete step": "delete from step where k = ?",
     "put memo": "insert into memo (key, expires, rec) values (?, ?, ?) "

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any, Final
 
-from flowfabric.model.indexes import Placement, placement, route_of
+from flowfabric.model.indexes import Placement, placement
 from flowfabric.model.records import Execution, Payload
 from flowfabric.model.state import Public
 from flowfabric.storage.base import Dump, RepairReport
@@ -45,7 +44,7 @@ def _dump(session: Session) -> Dump:
             (ns, i): decode("worker", rec)
             for ns, i, rec in rows("select namespace, instance, rec from worker")
         },
-        "keyring": {(): decode("keyring", rec) for (rec,) in rows("select rec from keyring")},
+        "keyring": {tuple(key): decode("keyring", rec) for *key, rec in rows("select rec from keyring")},
     }
     for kind, columns in _OWNED.items():
         found = rows(f"select execution.id, {columns}, t.rec from {kind} t join execution using (k)")
@@ -118,32 +117,25 @@ def repair(session: Session, fix: bool) -> RepairReport:
 
 
 def _repair_counts(session: Session, fix: bool) -> list[str]:
-    tallies: Counter[tuple[str, str, str]] = Counter()
-    waiting: Counter[tuple[str, str, str]] = Counter()
-    for (rec,) in session.rows("select rec from execution"):
-        run: Execution = decode("execution", rec)
-        tallies[run.lane_id, run.namespace, str(run.public_state)] += 1
-        if placement(run).claimable:
-            route = route_of(run)
-            waiting[route.lane_id, route.execution_kind, ",".join(route.capabilities)] += 1
+    """Recount tallies and queues from the index columns, which are right by now."""
     wrong: list[str] = []
-    stored = {tuple(key): n for *key, n in session.rows("select * from tally where n <> 0")}
-    if stored != dict(tallies):
-        wrong.append(f"tallies are {stored}, the records imply {dict(tallies)}")
+    tallies = session.rows(
+        "select lane, namespace, state, count(*) from execution group by 1, 2, 3 order by 1, 2, 3"
+    )
+    if session.rows("select * from tally where n <> 0 order by 1, 2, 3") != tallies:
+        wrong.append(f"the tallies are not what the records imply: {tallies}")
         if fix:
             session.rows("delete from tally")
-            for key, n in tallies.items():
-                session.rows("insert into tally values (?, ?, ?, ?)", (*key, n))
-    queues = {
-        tuple(key): n for *key, n in session.rows("select lane, kind, capabilities, waiting from route")
-    }
-    for key in queues.keys() | waiting.keys():
-        if queues.get(key, 0) != waiting.get(key, 0):
-            wrong.append(f"queue {key} counts {queues.get(key)}, the records imply {waiting.get(key, 0)}")
+            for row in tallies:
+                session.rows("insert into tally values (?, ?, ?, ?)", row)
+    waiting = dict(
+        session.rows("select route, count(*) from execution where claim_score is not null group by route")
+    )
+    for route_id, counted in session.rows("select id, waiting from route"):
+        if counted != waiting.get(route_id, 0):
+            wrong.append(f"queue {route_id} counts {counted}, the records imply {waiting.get(route_id, 0)}")
             if fix:
                 session.rows(
-                    "insert into route (lane, kind, capabilities, waiting) values (?, ?, ?, ?) "
-                    "on conflict (lane, kind, capabilities) do update set waiting = excluded.waiting",
-                    (*key, waiting.get(key, 0)),
+                    "update route set waiting = ? where id = ?", (waiting.get(route_id, 0), route_id)
                 )
     return wrong

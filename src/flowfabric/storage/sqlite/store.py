@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import threading
 import time
@@ -63,9 +64,9 @@ class SqliteStore(Front):
     ) -> Self:
         """Open or create a database.
 
-        With `synchronous="NORMAL"` an acknowledged write survives a kill of the process; with `FULL` also a loss of power.
+        With `synchronous="NORMAL"` an acknowledged write survives a kill of the process, with `FULL` also a loss of power.
         """
-        name = str(path) if str(path) == MEMORY else str(Path(path).absolute())
+        name = str(path) if str(path) == MEMORY else os.path.abspath(path)  # noqa: PTH100 - no I/O on the loop
         counts = partitions or Partitions()
         counts.check()
         session = await asyncio.to_thread(prepare, name, synchronous, counts)

@@ -135,8 +135,10 @@ class Writer:
         return answers
 
     def _transact(self, commands: Sequence[Command[Any]]) -> list[Any]:
-        """Decide and save in one transaction; what fails as a group is tried one by one, so that one bad record
-        hurts only those who touch it."""
+        """Decide and save in one transaction.
+
+        What fails as a group is tried one by one, so that one bad record hurts only those who touch it.
+        """
         try:
             with self._session.writing():
                 space = Workspace(self._clock())
