@@ -111,8 +111,9 @@ def repair(session: Session, fix: bool) -> RepairReport:
         if len(page) < PAGE:
             break
         last = page[-1][0]
-    with session.writing():
-        wrong += _repair_counts(session, fix)
+    if fix or not wrong:  # counts of columns that are wrong would say nothing
+        with session.writing():
+            wrong += _repair_counts(session, fix)
     return RepairReport(checked, tuple(wrong), fix and bool(wrong))
 
 

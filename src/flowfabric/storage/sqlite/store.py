@@ -64,9 +64,9 @@ class SqliteStore(Front):
     ) -> Self:
         """Open or create a database.
 
-        With `synchronous="NORMAL"` an acknowledged write survives a kill of the process, with `FULL` also a loss of power.
+        With `synchronous="NORMAL"` an acknowledged write survives a kill of the process, with `FULL` also a power cut.
         """
-        name = str(path) if str(path) == MEMORY else os.path.abspath(path)  # noqa: PTH100 - no I/O on the loop
+        name = _absolute(str(path))
         counts = partitions or Partitions()
         counts.check()
         session = await asyncio.to_thread(prepare, name, synchronous, counts)
@@ -169,3 +169,7 @@ class SqliteStore(Front):
             session.close()
         if self._peers is not None:
             self._peers.stop()
+
+
+def _absolute(path: str) -> str:
+    return path if path == MEMORY else os.path.abspath(path)  # noqa: PTH100 - text in, text out
