@@ -12,7 +12,7 @@ from flowfabric.model.contracts.reads import ListAttempts
 from flowfabric.model.contracts.upkeep import PromoteDelayed
 from support import scenes
 from support.driver import Driver
-from support.expect import refuses
+from support.expect import refused, refuses
 
 LEASE = 3_600_000
 
@@ -83,11 +83,15 @@ def exponential(**fields: Any) -> dict[str, Any]:
         ),
         pytest.param({"max_retries": 2, "backoff": {"type": "fixed", "delay_ms": 0}}, [0, 0], id="at once"),
         pytest.param({"max_retries": 2, "backoff": {}}, [1_000, 1_000], id="no type"),
-        pytest.param({"max_retries": 2, "backoff": {"type": "odd"}}, [1_000, 1_000], id="unknown type"),
     ],
 )
 async def test_backoff(ff: Driver, retry_policy: dict[str, Any], expected: list[int]) -> None:
     assert await delays(ff, retry_policy) == expected
+
+
+async def test_an_unknown_backoff_is_refused_before_anything_is_written(ff: Driver) -> None:
+    with refused("invalid_policy_json", "retry_policy.backoff.type:unknown", field="policy"):
+        await ff.create(policy={"retry_policy": {"backoff": {"type": "odd"}}})
 
 
 @pytest.mark.parametrize("after", [0, 1, 10_000_000])

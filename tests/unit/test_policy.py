@@ -207,7 +207,6 @@ def test_size_limit() -> None:
         ({"retry_policy": 3}, "retry_policy:not_object"),
         ({"retry_policy": {"max_retries": -1}}, "retry_policy.max_retries:too_small"),
         ({"retry_policy": {"backoff": "fixed"}}, "retry_policy.backoff:not_object"),
-        ({"retry_policy": {"backoff": {}}}, "retry_policy.backoff.type:missing"),
         ({"retry_policy": {"backoff": {"type": "linear"}}}, "retry_policy.backoff.type:unknown"),
         ({"retry_policy": {"backoff": {"type": ""}}}, "retry_policy.backoff.type:unknown"),
         ({"retry_policy": {"backoff": {"type": 1}}}, "retry_policy.backoff.type:not_string"),

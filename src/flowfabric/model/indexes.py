@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from flowfabric.model.limits import PRIORITY_STEP
+from flowfabric.model.limits import MAX_INT, PRIORITY_STEP
 from flowfabric.model.records import Execution, Route
 from flowfabric.model.state import Eligibility, Ownership, Phase, Public
 
@@ -42,7 +42,7 @@ def claimable(run: Execution) -> bool:
 def deadlines(run: Execution) -> list[tuple[int, str]]:
     """All times at which something happens to it by itself, with the name of what happens."""
     if run.lifecycle_phase is Phase.TERMINAL:
-        return [(run.completed_at + run.retention_ms, "retention")]
+        return [(min(run.completed_at + run.retention_ms, MAX_INT), "retention")]
     times = []
     if run.ownership_state is Ownership.LEASED:
         times.append((run.lease_expires_at, "lease"))

@@ -187,8 +187,6 @@ def _read_retry(root: Fields) -> Policy:
     kind, backoff = "exponential", retry.inner("backoff")
     if retry.has("backoff"):
         kind = backoff.choice("type", ("exponential", "fixed"), "")
-        if not kind:
-            raise backoff.wrong("type", "missing", "must be exponential or fixed")
     exponential = kind == "exponential"
     return Policy(
         max_retries=retry.integer("max_retries", limits.DEFAULT_MAX_RETRIES),

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from flowfabric.model.contracts.base import OPERATOR_OVERRIDE, Fence, HolderCommand
 from flowfabric.model.errors import ExecutionNotActive, refuse
+from flowfabric.model.limits import MAX_INT
 from flowfabric.model.machine.workspace import KeptRefusal, Workspace
 from flowfabric.model.records import Attempt, Execution, Stream, Suspension, Waitpoint
 from flowfabric.model.state import FINAL_LIVES, AttemptState, Life, Ownership, Phase
@@ -191,7 +192,7 @@ def begin_attempt(
         has_stream=False,
         current_suspension_id="", current_waitpoint_id="", pending_lineage_reason="", pending_requested_by="",
         pending_previous_index=-1, attempt_timeout_remaining_ms=0,
-        attempt_deadline_at=space.now + timeout if timeout else 0, **lease,
+        attempt_deadline_at=min(space.now + timeout, MAX_INT) if timeout else 0, **lease,
     )  # fmt: skip
 
 
@@ -202,7 +203,7 @@ def resume_attempt(space: Workspace, run: Execution, **lease: Any) -> Execution:
     return begin_lease(
         space, run, T6,
         attempt=attempt, claim_type="resumed", attempt_timeout_remaining_ms=0,
-        attempt_deadline_at=space.now + remaining if remaining else 0, **lease,
+        attempt_deadline_at=min(space.now + remaining, MAX_INT) if remaining else 0, **lease,
     )  # fmt: skip
 
 
