@@ -13,6 +13,7 @@ from flowfabric.model.contracts.create import Created, CreateExecution, Duplicat
 from flowfabric.model.contracts.lease import Claim, Claimed, Complete, Completed, Fail, Renew, Renewed
 from flowfabric.model.contracts.reads import ListLeases
 from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.state import Public
 from support.driver import Driver, new_uuid
 
 
@@ -29,7 +30,7 @@ async def test_work_of_a_batch_is_claimed_once(ff: Driver) -> None:
     create = CreateExecution(execution_id=ff.new_id(), execution_kind="job")
     commands: list[Command[Any]] = [claim("w0-a"), create, claim("w1-a"), claim("w2-a")]
     before, created, first, second = await ff.store.apply_many(commands)
-    assert created == Created(create.execution_id, "waiting")
+    assert created == Created(create.execution_id, Public.WAITING)
     assert isinstance(first, Claimed)
     assert [task.execution_id for task in first.tasks] == [create.execution_id]
     assert before == second == Claimed(())
@@ -48,7 +49,7 @@ async def test_second_end_of_a_batch_is_judged_after_the_first(ff: Driver) -> No
     *answers, failed, renewed = await ff.store.apply_many(commands)
     assert answers == [
         Renewed(ff.now + limits.DEFAULT_LEASE_TTL_MS),
-        *[Completed(task.execution_id, "completed")] * 2,
+        *[Completed(task.execution_id, Public.COMPLETED)] * 2,
     ]
     assert isinstance(failed, FlowFabricError)
     assert isinstance(renewed, FlowFabricError)

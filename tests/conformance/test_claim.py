@@ -17,7 +17,7 @@ from support import scenes
 from support.driver import LEASE, Driver, new_uuid
 from support.expect import refuses, untouched
 
-W2 = {"worker_id": "w2", "worker_instance_id": "w2-a"}
+W2: dict[str, Any] = {"worker_id": "w2", "worker_instance_id": "w2-a"}
 
 
 def needing(*capabilities: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from flowfabric.model.contracts.create import Created, CreateExecution, Duplicat
 from flowfabric.model.contracts.reads import Describe, GetPayload
 from flowfabric.model.contracts.upkeep import Purge
 from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.state import Public
 from support import scenes
 from support.driver import Driver, new_uuid
 from support.expect import refused, refuses, untouched
@@ -39,7 +40,7 @@ async def test_new_execution_waits_with_every_field_as_sent(ff: Driver) -> None:
         tags=(("area", "x"), ("team.name", "y")),
         fairness_key="ann's",
     )
-    assert await ff.store.apply(command) == Created(command.execution_id, "waiting")
+    assert await ff.store.apply(command) == Created(command.execution_id, Public.WAITING)
     run = await ff.show(command.execution_id)
     for field in (
         "execution_id", "lane_id", "namespace", "execution_kind", "creator_identity", "payload_encoding",
@@ -235,7 +236,7 @@ async def test_delay(ff: Driver, call: int | None, of_policy: int | None, delaye
         policy=b"" if of_policy is None else policy(delay_until=ff.now + of_policy),
     )
     state = "delayed" if delayed_by else "waiting"
-    assert await ff.store.apply(command) == Created(command.execution_id, state)
+    assert await ff.store.apply(command) == Created(command.execution_id, Public(state))
     run = await ff.show(command.execution_id)
     assert run.public_state == state
     assert run.delay_until == (ff.now + delayed_by if delayed_by else 0)
@@ -367,7 +368,7 @@ async def test_idempotency_window_is_a_day_or_what_the_policy_says(ff: Driver, w
     assert await ff.store.apply(create(ff, idempotency_key="k")) == Duplicate(first, "waiting")
     ff.clock.advance(2)
     later = create(ff, idempotency_key="k")
-    assert await ff.store.apply(later) == Created(later.execution_id, "waiting")
+    assert await ff.store.apply(later) == Created(later.execution_id, Public.WAITING)
     assert await ff.store.apply(create(ff, idempotency_key="k")) == Duplicate(later.execution_id, "waiting")
 
 
@@ -409,9 +410,9 @@ async def test_one_bad_item_leaves_the_others_of_a_batch_alone(ff: Driver) -> No
         last,
     ]
     first, bad_id, bad_policy, repeated, no_flow, second, twice = await ff.store.apply_many(batch)
-    assert first == Created(good.execution_id, "waiting")
+    assert first == Created(good.execution_id, Public.WAITING)
     assert repeated == Duplicate(good.execution_id, "waiting")
-    assert second == Created(last.execution_id, "waiting")
+    assert second == Created(last.execution_id, Public.WAITING)
     assert twice == Duplicate(last.execution_id, "waiting")
     refusals = (bad_id, bad_policy, no_flow)
     assert all(isinstance(refusal, FlowFabricError) for refusal in refusals)

@@ -30,12 +30,13 @@ from flowfabric.model.contracts.reads import (
     ReadStream,
 )
 from flowfabric.model.contracts.upkeep import MarkLeaseExpired, PromoteDelayed
+from flowfabric.model.state import Public
 from support import scenes
 from support.driver import LEASE, Driver, new_uuid
 from support.expect import refuses, untouched
 from support.holders import EVERY, append
 
-W2 = {"worker_id": "w2", "worker_instance_id": "w2-a"}
+W2: dict[str, Any] = {"worker_id": "w2", "worker_instance_id": "w2-a"}
 
 
 async def result(ff: Driver, execution_id: str, **fields: Any) -> bytes | None:
@@ -55,7 +56,7 @@ async def test_completion_keeps_its_result_byte_for_byte(ff: Driver, data: bytes
     task = await ff.running()
     ff.clock.advance(10)
     answer = await ff.complete(task, data, result_encoding="raw")
-    assert answer == Completed(task.execution_id, "completed")
+    assert answer == Completed(task.execution_id, Public.COMPLETED)
     view = await ff.store.read(GetResult(execution_id=task.execution_id))
     assert view.result
     assert (view.public_state, view.result.data, view.result.encoding) == ("completed", data, "raw")
@@ -184,7 +185,7 @@ def delay(task: Task, until: int) -> Delay:
 async def test_delayed_attempt_goes_on_later_or_at_once(ff: Driver, ms: int, state: str) -> None:
     task = await ff.running()
     ff.clock.advance(100)
-    assert await ff.store.apply(delay(task, ff.now + ms)) == Delayed(task.execution_id, state)
+    assert await ff.store.apply(delay(task, ff.now + ms)) == Delayed(task.execution_id, Public(state))
     later = ("not_eligible_until_time", "waiting_for_delay")
     now = ("eligible_now", "waiting_for_worker")
     assert await ff.vector(task.execution_id) == (
@@ -227,7 +228,7 @@ async def test_stream_stays_open_while_the_attempt_rests(ff: Driver, name: str) 
 async def test_without_children_there_is_nothing_to_wait_for(ff: Driver) -> None:
     task = await ff.running()
     answer = await ff.store.apply(WaitChildren(execution_id=task.execution_id, fence=task.fence))
-    assert answer == Moved(task.execution_id, "waiting")
+    assert answer == Moved(task.execution_id, Public.WAITING)
     (attempt,) = await ff.store.read(ListAttempts(execution_id=task.execution_id))
     assert (attempt.life, attempt.suspension_id) == ("suspended", "waiting_children")
     again = await ff.claim_one()
@@ -259,7 +260,7 @@ def ending(name: str, task: Task) -> Any:
 
 def first_answer(ff: Driver, name: str, task: Task) -> Any:
     return {
-        "complete": Completed(task.execution_id, "completed"),
+        "complete": Completed(task.execution_id, Public.COMPLETED),
         "fail": RetryScheduled(ff.now + 1_000, 1),
         "fail finally": TerminalFailed(),
         "cancel": Cancelled(task.execution_id),
@@ -308,7 +309,7 @@ async def test_repeat_with_another_result_keeps_the_first(ff: Driver) -> None:
     task = await ff.running()
     await ff.complete(task, b"first")
     async with untouched(ff):
-        assert await ff.complete(task, b"second") == Completed(task.execution_id, "completed")
+        assert await ff.complete(task, b"second") == Completed(task.execution_id, Public.COMPLETED)
     assert await result(ff, task.execution_id) == b"first"
 
 

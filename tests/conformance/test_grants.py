@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flowfabric.model.contracts.create import Pause, Replay
+from flowfabric.model.contracts.create import Pause, PauseLane, Replay, UnpauseLane
 from flowfabric.model.contracts.lease import (
     ClaimGranted,
     ClaimResumed,
@@ -24,7 +24,7 @@ from support.driver import LEASE, Driver, new_uuid
 from support.expect import refused, refuses
 from support.scenes import RETRIES, Scene
 
-W2 = {"worker_id": "w2", "worker_instance_id": "w2-a"}
+W2: dict[str, Any] = {"worker_id": "w2", "worker_instance_id": "w2-a"}
 TTL = 5_000
 MANY = tuple(f"c{n:03}" for n in range(257))
 BIG = ("x" * 2_048, "y" * 2_048)
@@ -35,11 +35,11 @@ def needing(*capabilities: str) -> dict[str, Any]:
 
 
 def grant(execution_id: str, **fields: Any) -> IssueClaimGrant:
-    return IssueClaimGrant(**{"execution_id": execution_id, "grant_ttl_ms": TTL} | W2 | fields)
+    return IssueClaimGrant(**W2 | {"execution_id": execution_id, "grant_ttl_ms": TTL} | fields)
 
 
 def regrant(execution_id: str, **fields: Any) -> IssueReclaimGrant:
-    return IssueReclaimGrant(**{"execution_id": execution_id, "grant_ttl_ms": TTL} | W2 | fields)
+    return IssueReclaimGrant(**W2 | {"execution_id": execution_id, "grant_ttl_ms": TTL} | fields)
 
 
 def take(kind: type[Any], execution_id: str, **fields: Any) -> Any:
@@ -68,6 +68,14 @@ async def test_every_eligible_execution_can_be_granted(ff: Driver, name: str) ->
 async def test_only_eligible_work_can_be_granted(ff: Driver, name: str) -> None:
     scene = await scenes.STAGES[name](ff, policy=RETRIES | needing())
     await refuses(ff, grant(scene.execution_id), "execution_not_eligible")
+
+
+async def test_grants_are_no_way_around_a_paused_lane(ff: Driver) -> None:
+    execution_id = await ff.create()
+    await ff.store.apply(PauseLane(lane_id="default"))
+    await refuses(ff, grant(execution_id), "execution_not_eligible")
+    await ff.store.apply(UnpauseLane(lane_id="default"))
+    assert isinstance(await ff.store.apply(grant(execution_id)), Granted)
 
 
 @pytest.mark.parametrize("name", [name for name in scenes.ALL if name not in scenes.LEASE_GONE])
@@ -349,6 +357,8 @@ async def test_reclaim_starts_a_new_attempt(ff: Driver, name: str, reason: str) 
     run = await ff.show(scene.execution_id)
     assert (run.lease_reclaim_count, run.total_attempt_count) == (1, 2)
     assert (run.lease_expired_at, run.lease_revoked_at, run.lease_revoke_reason) == (0, 0, "")
+    last = (await ff.history(scene.execution_id))[-1]
+    assert (last.event, last.reason, last.attempt_index, last.lease_epoch) == ("reclaimed", reason, 1, 2)
     await refuses(ff, take(Reclaim, scene.execution_id), "execution_not_reclaimable")
 
 

@@ -11,6 +11,7 @@ from flowfabric.model.contracts.lease import RetryScheduled, Task
 from flowfabric.model.contracts.reads import Describe, GetResult, ListAttempts, ListLanes, ListSteps
 from flowfabric.model.contracts.streams import PutStep
 from flowfabric.model.contracts.upkeep import ExpireExecution, MarkLeaseExpired, PromoteDelayed
+from flowfabric.model.state import Public
 from support import scenes
 from support.driver import LEASE, Driver
 from support.expect import refuses, untouched
@@ -97,7 +98,7 @@ async def test_ended_execution_runs_again(ff: Driver, name: str) -> None:
     before = await ff.show(scene.execution_id)
     ff.clock.advance(10)
     command = Replay(execution_id=scene.execution_id, reason="fixed", requested_by="ann", actor="ann")
-    assert await ff.store.apply(command) == Replayed("waiting")
+    assert await ff.store.apply(command) == Replayed(Public.WAITING)
     assert await ff.vector(scene.execution_id) == (
         "runnable", "unowned", "eligible_now", "waiting_for_worker", "none", "pending_replay_attempt", "waiting",
     )  # fmt: skip

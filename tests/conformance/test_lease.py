@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ LOST = (
     "none",
     "attempt_interrupted",
 )
-W2 = {"worker_id": "w2", "worker_instance_id": "w2-a"}
+W2: dict[str, Any] = {"worker_id": "w2", "worker_instance_id": "w2-a"}
 
 
 def renew(task: Task, **fields: object) -> Renew:

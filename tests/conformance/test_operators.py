@@ -22,6 +22,7 @@ from flowfabric.model.contracts.create import (
 )
 from flowfabric.model.contracts.lease import Updated, UpdateProgress
 from flowfabric.model.contracts.upkeep import ExpireExecution
+from flowfabric.model.state import Public
 from support import scenes
 from support.driver import Driver
 from support.expect import refuses, untouched
@@ -130,7 +131,7 @@ async def test_no_more_than_sixty_four_tags_in_all(ff: Driver) -> None:
 async def test_progress_keeps_what_is_not_given(ff: Driver) -> None:
     task = await ff.running()
     fields: dict[str, Any] = {"execution_id": task.execution_id, "fence": task.fence}
-    steps = [
+    steps: list[tuple[dict[str, Any], tuple[int, str]]] = [
         ({"pct": 0, "message": "begun"}, (0, "begun")),
         ({"pct": 100}, (100, "begun")),
         ({"message": "x"}, (100, "x")),
@@ -239,7 +240,7 @@ async def test_block_and_unblock(ff: Driver, reason: str, name: str) -> None:
     before = await ff.vector(execution_id)
     eligibility, public = BLOCKS[reason]
     command = Block(execution_id=execution_id, blocking_reason=reason, blocking_detail="because")
-    assert await ff.store.apply(command) == Blocked(public)
+    assert await ff.store.apply(command) == Blocked(Public(public))
     run = await ff.show(execution_id)
     assert (run.eligibility_state, run.blocking_reason, run.public_state) == (eligibility, reason, public)
     assert (run.blocking_detail, run.blocked_at, run.attempt_state) == ("because", ff.now, before[5])
@@ -247,7 +248,7 @@ async def test_block_and_unblock(ff: Driver, reason: str, name: str) -> None:
     wrong = Unblock(execution_id=execution_id, expected_blocking_reason="waiting_for_children")
     await refuses(ff, wrong, "execution_not_eligible")
     unblock = Unblock(execution_id=execution_id, expected_blocking_reason=reason)
-    assert await ff.store.apply(unblock) == Blocked("waiting")
+    assert await ff.store.apply(unblock) == Blocked(Public.WAITING)
     assert await ff.vector(execution_id) == before
     assert (await ff.show(execution_id)).blocking_detail == ""
     assert (await ff.events(execution_id))[-2:] == ["blocked", "unblocked"]
@@ -258,7 +259,7 @@ async def test_block_and_unblock(ff: Driver, reason: str, name: str) -> None:
 async def test_unblock_without_a_guard(ff: Driver, reason: str) -> None:
     execution_id = await ff.create()
     await ff.store.apply(Block(execution_id=execution_id, blocking_reason=reason))
-    assert await ff.store.apply(Unblock(execution_id=execution_id)) == Blocked("waiting")
+    assert await ff.store.apply(Unblock(execution_id=execution_id)) == Blocked(Public.WAITING)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from support.driver import LEASE, Driver, new_uuid
 from support.expect import refused, refuses
 from support.holders import HOLDER
 
-W2 = {"worker_id": "w2", "worker_instance_id": "w2-a"}
+W2: dict[str, Any] = {"worker_id": "w2", "worker_instance_id": "w2-a"}
 STRANGER: Final = Fence("00000000-0000-4000-8000-000000000001", 1, "00000000-0000-4000-8000-000000000002")
 
 
@@ -46,7 +46,8 @@ def _held(name: str) -> Callable[[str], Any]:
     return lambda execution_id: HOLDER[name](execution_id, STRANGER)
 
 
-FORBIDDEN: Final[dict[str, tuple[Callable[[str], Any], dict[str, tuple[str, ...]]]]] = {
+Row = tuple[Callable[[str], Any], dict[str, tuple[str, ...]]]
+FORBIDDEN: Final[dict[str, Row]] = {
     "grant": (
         _named(IssueClaimGrant, grant_ttl_ms=1, **W2),
         {"execution_not_eligible": (*scenes.HELD_BACK, *scenes.ACTIVE, "suspended", *scenes.ENDED)},
@@ -95,18 +96,14 @@ FORBIDDEN: Final[dict[str, tuple[Callable[[str], Any], dict[str, tuple[str, ...]
             "execution_not_active": scenes.ENDED,
         },
     ),
-} | {
-    name: (
-        _held(name),
-        {
-            "execution_not_active": (*scenes.RUNNABLE, "suspended", *scenes.ENDED),
-            "stale_lease": ("active",),
-            "lease_expired": ("lease_expired", "lease_released"),
-            "lease_revoked": ("lease_revoked",),
-        },
-    )
-    for name in HOLDER
 }
+LOST_TO_STRANGERS: Final[dict[str, tuple[str, ...]]] = {
+    "execution_not_active": (*scenes.RUNNABLE, "suspended", *scenes.ENDED),
+    "stale_lease": ("active",),
+    "lease_expired": ("lease_expired", "lease_released"),
+    "lease_revoked": ("lease_revoked",),
+}
+FORBIDDEN.update({name: (_held(name), LOST_TO_STRANGERS) for name in HOLDER})
 
 
 @pytest.mark.parametrize("stage", scenes.ALL)

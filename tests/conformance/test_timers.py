@@ -196,7 +196,7 @@ async def test_timeout_stands_still_while_the_attempt_rests(ff: Driver, rest: st
     await ff.seed()
     task = await timed(ff)
     ff.clock.advance(4_000)
-    fields = {"execution_id": task.execution_id, "fence": task.fence}
+    fields: dict[str, Any] = {"execution_id": task.execution_id, "fence": task.fence}
     if rest == "delay":
         await ff.store.apply(Delay(delay_until=ff.now + DAY_MS, **fields))
     elif rest == "wait_children":

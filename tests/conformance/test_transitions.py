@@ -28,7 +28,7 @@ WAITING = "runnable unowned eligible_now waiting_for_worker none"
 DELAYED = "runnable unowned not_eligible_until_time"
 RUNNING = "active leased not_applicable none none running_attempt"
 ENDED = "terminal unowned not_applicable none"
-W2 = {"worker_id": "w2", "worker_instance_id": "w2-a"}
+W2: dict[str, Any] = {"worker_id": "w2", "worker_instance_id": "w2-a"}
 
 
 def path(row: str, vector: str, public: str, event: str) -> Callable[[Path], Path]:
