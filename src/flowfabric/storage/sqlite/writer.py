@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 import threading
 from collections.abc import Callable, Sequence
@@ -150,7 +151,8 @@ class Writer:
             if len(commands) == 1 or isinstance(fault, StoreBusy | StoreFull):
                 return [fault] * len(commands)
             return [self._transact((command,))[0] for command in commands]
-        self._on_saved(space)
+        with contextlib.suppress(Exception):  # what is saved is saved; listeners have a poll under them
+            self._on_saved(space)
         return replies
 
     @staticmethod
