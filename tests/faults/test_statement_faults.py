@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from faults.conftest import Trap
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.contracts.create import CreateExecution
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.storage.sqlite import SqliteStore
 from support.driver import Driver
+from support.faults import Trap, sqlite_fault
 from support.simulation import Fleet, Simulation
 from support.simulation.compare import same_dumps
 from support.simulation.scenarios import Scenario, scenarios, writing_kinds
@@ -26,12 +26,6 @@ def store_of(fleet: Fleet) -> SqliteStore:
     (store,) = fleet.stores
     assert isinstance(store, SqliteStore)
     return store
-
-
-def sqlite_fault(code: int) -> sqlite3.OperationalError:
-    error = sqlite3.OperationalError("simulated")
-    error.sqlite_errorcode = code
-    return error
 
 
 async def staged(fleet: Fleet, kind: type[Command[Any]]) -> Scenario:

@@ -40,9 +40,13 @@ from flowfabric.model.contracts.reads import Question
 from flowfabric.model.contracts.streams import AppendFrames, PutStep
 from flowfabric.model.contracts.upkeep import (
     ExpireSuspension,
+    HeartbeatWorker,
     LoseDeadLease,
+    MarkWorkerDead,
     PromoteDelayed,
     Purge,
+    RegisterWorker,
+    RotateSecret,
     SeedSecret,
 )
 from flowfabric.model.contracts.waiting import (
@@ -89,7 +93,10 @@ FITTING: Final[dict[str, tuple[tuple[int, Kind], ...]]] = {
     "completed": ENDED, "failed": ENDED, "cancelled": ENDED, "expired": ENDED, "skipped": ENDED,
     "purged": ((1, CreateExecution), (1, Replay)),
 }  # fmt: skip
-CONTEND: Final = 4
+ASIDE: Final[tuple[tuple[int, Kind], ...]] = (
+    (2, PauseLane), (3, RegisterWorker), (3, HeartbeatWorker), (1, MarkWorkerDead), (1, RotateSecret),
+)  # fmt: skip
+"""What is not about an execution."""
 
 
 class Driver:
@@ -138,8 +145,8 @@ class Driver:
         if about is None and (len(live) < 3 or self.draw.chance(0.08)):
             return self.make(CreateExecution)
         chosen = about or (self.draw.pick(live[-4:]) if self.draw.chance(0.7) else self.draw.pick(live))
-        if self.draw.chance(0.01):
-            return self.make(PauseLane)
+        if self.draw.chance(0.04):
+            return self.make(self.draw.weighted(ASIDE))
         return self.make(self.draw.weighted(FITTING[chosen.state]), chosen)
 
     def _leap(self) -> int:

@@ -8,12 +8,13 @@ from typing import Any
 from msgspec import Struct
 
 from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.reads import Question
+from flowfabric.model.contracts.reads import Question, ReadDue
 from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.machine.timers import due_commands
 from flowfabric.storage.base import Dump
 from flowfabric.storage.memory import MemoryStore
 from support.clock import ManualClock
-from support.simulation.actions import Action, Apply
+from support.simulation.actions import Action, Apply, Many, Sweep
 from support.simulation.fleet import Fleet, Lot
 from support.simulation.making import MAKERS
 from support.simulation.simulation import Simulation
@@ -41,15 +42,15 @@ def writing_kinds() -> list[Kind]:
 
 
 _found: dict[Kind, Scenario] = {}
+_tried: list[int] = []
 
 
 async def scenarios() -> Mapping[Kind, Scenario]:
     """Find one for every operation; once in a process."""
     wanted = set(writing_kinds())
-    seed = 0
-    while wanted - _found.keys() and seed < MOST_SEEDS:
-        await _search(seed)
-        seed += 1
+    while wanted - _found.keys() and len(_tried) < MOST_SEEDS:
+        _tried.append(len(_tried))
+        await _search(_tried[-1])
     return _found
 
 
@@ -59,12 +60,29 @@ async def _search(seed: int) -> None:
     fleet.lots = [lot]
     simulation = Simulation(seed, fleet, every=STEPS)
     for _ in range(STEPS):
-        before = await fleet.stores[0].dump()
-        action = simulation.driver.next()
-        path = tuple(simulation.actions)
-        await simulation.perform(action)
-        if isinstance(action, Apply) and type(action.command) not in _found:
-            reply = simulation.exchanges[-1][1]
-            after = await fleet.stores[0].dump()
-            if after != before and not isinstance(reply, FlowFabricError):
-                _found[type(action.command)] = Scenario(path, action, reply, before, after)
+        for action in await _single(fleet, simulation.driver.next()):
+            await _try(simulation, action)
+
+
+async def _single(fleet: Fleet, action: Action) -> list[Action]:
+    """Take sweeps and groups apart, so that each command stands alone."""
+    if isinstance(action, Many):
+        return [Apply(command, lot=action.lot) for command in action.commands]
+    if not isinstance(action, Sweep):
+        return [action]
+    page = await fleet.stores[0].read(ReadDue(limit=action.limit))
+    return [
+        Apply(command, lot=action.lot) for run in page.runs for command in due_commands(run, fleet.clock.now)
+    ]
+
+
+async def _try(simulation: Simulation, action: Action) -> None:
+    store = simulation.fleet.stores[0]
+    path = tuple(simulation.actions)
+    before = await store.dump()
+    await simulation.perform(action)
+    if isinstance(action, Apply) and type(action.command) not in _found:
+        reply = simulation.exchanges[-1][1]
+        after = await store.dump()
+        if after != before and not isinstance(reply, FlowFabricError):
+            _found[type(action.command)] = Scenario(path, action, reply, before, after)

@@ -1,0 +1,329 @@
+"""Files that cannot be used, or not now: each is refused in words, and nothing is harmed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from flowfabric.model.contracts.create import CreateExecution, SetTags
+from flowfabric.model.contracts.reads import Describe, ListLanes
+from flowfabric.model.errors import FlowFabricError, StoreClosed
+from flowfabric.model.ids import Partitions
+from flowfabric.storage.sql.codec import decode, encode
+from flowfabric.storage.sqlite import SqliteStore
+from flowfabric.storage.sqlite import session as session_module
+from support.clock import ManualClock
+from support.driver import Driver
+
+HOLD = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("begin immediate")
+print("held", flush=True)
+sys.stdin.readline()
+db.execute("commit")
+print("free", flush=True)
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "flowfabric.db"
+
+
+@pytest.fixture
+async def ff(path: Path) -> AsyncIterator[Driver]:
+    clock = ManualClock()
+    store = await SqliteStore.open(path, clock=clock)
+    yield Driver(store, clock)
+    await store.close()
+
+
+async def refused(path: Path, code: str, **options: Any) -> FlowFabricError:
+    """Expect that opening is refused."""
+    with pytest.raises(FlowFabricError) as caught:
+        await SqliteStore.open(path, **options)
+    assert caught.value.code == code, caught.value
+    return caught.value
+
+
+def write(path: Path, *statements: str) -> None:
+    with sqlite3.connect(path) as db:
+        for statement in statements:
+            db.execute(statement)
+    db.close()
+
+
+async def filled(path: Path, count: int = 40) -> list[str]:
+    """Make a database with some executions in it, and close it."""
+    store = await SqliteStore.open(path)
+    ff = Driver(store, ManualClock())
+    made = [await ff.create(input_payload=b"x" * 2_000) for _ in range(count)]
+    await store.close()
+    return made
+
+
+# Not a database of ours.
+
+
+async def test_garbage_is_left_alone(path: Path) -> None:
+    path.write_bytes(b"these are not the bytes of a database\n" * 200)
+    error = await refused(path, "store_unusable")
+    assert str(path) in str(error)
+    assert path.read_bytes().startswith(b"these are not")
+
+
+async def test_a_folder_is_refused(path: Path) -> None:
+    path.mkdir()
+    await refused(path, "store_unusable")
+
+
+async def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
+    await refused(tmp_path / "nowhere" / "flowfabric.db", "store_unusable")
+
+
+@pytest.mark.parametrize("statement", ["create table t (a)", "pragma application_id = 77"])
+async def test_the_database_of_another_program_is_left_alone(path: Path, statement: str) -> None:
+    write(path, statement)
+    before = contents(path)
+    await refused(path, "store_unusable")
+    assert contents(path) == before
+
+
+def contents(path: Path) -> list[Any]:
+    db = sqlite3.connect(path)
+    try:
+        application = db.execute("pragma application_id").fetchall()
+        return [application, db.execute("select sql from sqlite_master").fetchall()]
+    finally:
+        db.close()
+
+
+async def test_an_empty_file_becomes_a_database(path: Path) -> None:
+    path.touch()
+    store = await SqliteStore.open(path)
+    await Driver(store, ManualClock()).create()
+    await store.close()
+
+
+# Ours, but not usable.
+
+
+async def test_a_newer_schema_is_refused(path: Path) -> None:
+    await filled(path, 1)
+    write(path, "pragma user_version = 9999")
+    await refused(path, "schema_too_new")
+
+
+async def test_other_partition_counts_are_refused(path: Path) -> None:
+    await filled(path, 1)
+    error = await refused(path, "partition_mismatch", partitions=Partitions(flow=8))
+    assert error.field == "num_flow_partitions"
+    assert error.details == ("256", "8")
+    await (await SqliteStore.open(path)).close()
+
+
+async def test_counts_that_cannot_be_are_refused_before_a_file_is_made(path: Path) -> None:
+    await refused(path, "invalid_input", partitions=Partitions(flow=0))
+    assert not path.exists()
+
+
+async def test_a_file_that_may_only_be_read_is_refused(path: Path) -> None:
+    """A file whose header asks for a newer writer is read-only for SQLite, whoever the user is."""
+    await filled(path, 1)
+    data = bytearray(path.read_bytes())
+    data[18] = 3
+    path.write_bytes(data)
+    await refused(path, "store_unusable")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
+async def test_a_file_without_the_right_to_write_is_refused(path: Path) -> None:
+    await filled(path, 1)
+    path.chmod(0o444)
+    path.parent.chmod(0o555)
+    try:
+        await refused(path, "store_unusable")
+    finally:
+        path.parent.chmod(0o755)
+
+
+async def test_a_damaged_file_says_so(path: Path) -> None:
+    await filled(path)
+    data = bytearray(path.read_bytes())
+    data[4096:] = b"\xff" * (len(data) - 4096)
+    path.write_bytes(data)
+    await refused(path, "corruption")
+
+
+async def test_damage_that_shows_later_stays_with_those_who_touch_it(path: Path) -> None:
+    """One record that cannot be read refuses its own commands; everything else goes on, also in the same group."""
+    bad, good = await filled(path, 2)
+    write(path, f"update execution set rec = x'c1' where id = '{bad}'")
+    store = await SqliteStore.open(path)
+    try:
+        tags = (("team", "red"),)
+        group = [SetTags(execution_id=each, tags=tags) for each in (bad, good)]
+        replies = await store.apply_many(group)
+        assert isinstance(replies[0], FlowFabricError)
+        assert replies[0].code == "corruption"
+        assert not isinstance(replies[1], FlowFabricError)
+        with pytest.raises(FlowFabricError) as caught:
+            await store.read(Describe(execution_id=bad))
+        assert caught.value.code == "corruption"
+        assert (await store.read(Describe(execution_id=good))).run.tags == tags
+    finally:
+        await store.close()
+
+
+async def test_a_record_of_a_newer_version_is_refused_not_guessed(path: Path) -> None:
+    new, old = await filled(path, 2)
+    db = sqlite3.connect(path)
+    (data,) = db.execute("select rec from execution where id = ?", (new,)).fetchone()
+    newer = encode(replace(decode("execution", data), version=99))
+    db.execute("update execution set rec = ? where id = ?", (newer, new))
+    db.commit()
+    db.close()
+    store = await SqliteStore.open(path)
+    try:
+        with pytest.raises(FlowFabricError) as caught:
+            await store.apply(SetTags(execution_id=new, tags=(("a", "b"),)))
+        assert caught.value.code == "schema_too_new"
+        await store.apply(SetTags(execution_id=old, tags=(("a", "b"),)))
+    finally:
+        await store.close()
+    db = sqlite3.connect(path)
+    assert db.execute("select rec from execution where id = ?", (new,)).fetchone()[0] == newer
+    db.close()
+
+
+async def test_no_room_is_said_and_forgotten(ff: Driver) -> None:
+    """A real SQLITE_FULL: the file may not grow any more."""
+    store = ff.store
+    assert isinstance(store, SqliteStore)
+    await ff.create()
+
+    def limit(pages: int) -> None:
+        db = store._writer.session._db
+        here = db.execute("pragma page_count").fetchone()[0]
+        db.execute(f"pragma max_page_count = {here + pages}")
+
+    await store._writer.call(lambda _: limit(0))
+    before = await store.dump()
+    large = CreateExecution(execution_id=ff.new_id(), execution_kind="job", input_payload=b"x" * 500_000)
+    with pytest.raises(FlowFabricError) as caught:
+        await store.apply(large)
+    assert caught.value.code == "store_full"
+    assert caught.value.retryable
+    assert await store.dump() == before
+    await store._writer.call(lambda _: limit(10_000))
+    await store.apply(large)
+
+
+# Another process writes.
+
+
+@contextmanager
+def held(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that holds the write lock until a line is written to it."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == "held\n"
+        yield process
+    finally:
+        process.communicate("\n")
+
+
+async def test_a_writer_waits_for_another_process(
+    ff: Driver, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    waiting = asyncio.Event()
+    pause = time.sleep
+
+    def noticed(seconds: float) -> None:
+        loop.call_soon_threadsafe(waiting.set)
+        pause(seconds)
+
+    with held(path) as process:
+        monkeypatch.setattr(session_module.time, "sleep", noticed)
+        creation = asyncio.create_task(ff.create())
+        await waiting.wait()
+        assert not creation.done()
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+        await creation
+    assert (await ff.store.repair(fix=False)).checked == 1
+
+
+async def test_a_writer_does_not_wait_for_ever(
+    ff: Driver, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_module, "BUSY_SECONDS", 0.02)
+    before = await ff.store.dump()
+    with held(path):
+        with pytest.raises(FlowFabricError) as caught:
+            await ff.create()
+        assert caught.value.code == "store_busy"
+        assert caught.value.retryable
+        assert await ff.store.dump() == before  # readers are not in anybody's way
+        assert await ff.store.read(ListLanes()) == ()
+    await ff.create()
+
+
+async def test_opening_waits_for_another_process_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    await filled(path, 1)
+    monkeypatch.setattr(session_module, "BUSY_SECONDS", 0.02)
+    with held(path):
+        await refused(path, "store_busy")
+    await (await SqliteStore.open(path)).close()
+
+
+# Closed.
+
+
+async def test_a_closed_store_says_so(path: Path) -> None:
+    store = await SqliteStore.open(path)
+    ff = Driver(store, ManualClock())
+    known = await ff.create()
+    await store.close()
+    await store.close()
+    calls = (
+        ff.create,
+        lambda: store.apply_many([SetTags(execution_id=known, tags=(("a", "b"),))]),
+        lambda: store.read(Describe(execution_id=known)),
+        store.dump,
+        store.repair,
+        store.collect,
+        lambda: store.take_baton("a", "b", 1),
+    )
+    for call in calls:
+        with pytest.raises(StoreClosed):
+            await call()
+
+
+async def test_what_was_accepted_before_the_close_is_done(path: Path) -> None:
+    store = await SqliteStore.open(path)
+    ff = Driver(store, ManualClock())
+    creations = [asyncio.create_task(ff.create()) for _ in range(50)]
+    await asyncio.sleep(0)
+    await store.close()
+    made = await asyncio.gather(*creations)
+    again = await SqliteStore.open(path)
+    assert {key[0] for key in (await again.dump()).records["execution"]} == set(made)
+    await again.close()
