@@ -1,0 +1,1 @@
+"""Real processes on one file: some work, some are killed, and somebody independent looks at what is left."""
