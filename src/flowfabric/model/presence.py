@@ -27,16 +27,22 @@ def presence_key(claim: Claim) -> tuple[str, str]:
 
 def presence(claim: Claim, known: Worker | None, now: int) -> Worker | None:
     """Return the worker record after a claim, or None when there is nothing worth writing."""
+    lately = known is not None and 0 <= now - known.last_heartbeat_at < min(
+        RENOTE_MS, known.liveness_ttl_ms // 3
+    )
+    if known is not None and lately and (known.registered_at or not _differs(claim, known)):
+        return None
     if known is None or (not known.registered_at and _differs(claim, known)):
         namespace, instance = presence_key(claim)
         return Worker(
             VERSION, claim.worker_id, instance, namespace, claim.lanes, tuple(sorted(set(claim.capabilities))), now,
             LIVENESS_MS, 0,
         )  # fmt: skip
-    if 0 <= now - known.last_heartbeat_at < min(RENOTE_MS, known.liveness_ttl_ms // 3):
-        return None
     return replace(known, last_heartbeat_at=now)
 
 
 def _differs(claim: Claim, known: Worker) -> bool:
-    return known.lanes != claim.lanes or known.capabilities != tuple(sorted(set(claim.capabilities)))
+    return known.lanes != claim.lanes or (
+        known.capabilities != claim.capabilities
+        and known.capabilities != tuple(sorted(set(claim.capabilities)))
+    )

@@ -248,6 +248,24 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
 )  # fmt: skip
 
 
+_FIELDS: Final = (
+    "lifecycle_phase", "ownership_state", "eligibility_state", "blocking_reason", "terminal_outcome", "attempt_state",
+)  # fmt: skip
+
+
+def _written(to: Target) -> dict[str, Any]:
+    """Return what a target writes, with the public state where it alone decides that."""
+    written: dict[str, Any] = {
+        field: value for field, value in zip(_FIELDS, to, strict=True) if value is not KEEP
+    }
+    if to.phase is not KEEP and to.eligibility is not KEEP and to.outcome is not KEEP:
+        written["public_state"] = public_state(to.phase, to.eligibility, to.outcome)
+    return written
+
+
+_WRITTEN: Final = {row.number: _written(row.to) for row in TRANSITIONS}
+
+
 def vector_of(run: Execution) -> Vector:
     """Read the six stored dimensions of an execution."""
     return Vector(
@@ -268,22 +286,11 @@ def move(run: Execution, row: Transition, now: int, **changes: Any) -> Execution
         or run.eligibility_state not in row.eligible
     ):
         raise InternalError(f"{row.number} cannot start from {vector_of(run)}")
-    to = row.to
-    if to.phase is not KEEP:
-        changes["lifecycle_phase"] = to.phase
-    if to.ownership is not KEEP:
-        changes["ownership_state"] = to.ownership
-    if to.eligibility is not KEEP:
-        changes["eligibility_state"] = to.eligibility
-    if to.blocking is not KEEP:
-        changes["blocking_reason"] = to.blocking
-    if to.outcome is not KEEP:
-        changes["terminal_outcome"] = to.outcome
-    if to.attempt is not KEEP:
-        changes["attempt_state"] = to.attempt
-    changes["public_state"] = public_state(
-        changes.get("lifecycle_phase", run.lifecycle_phase),
-        changes.get("eligibility_state", run.eligibility_state),
-        changes.get("terminal_outcome", run.terminal_outcome),
-    )
-    return replace(run, last_transition_at=now, last_mutation_at=now, **changes)
+    written = _WRITTEN[row.number]
+    if "public_state" not in written:
+        changes["public_state"] = public_state(
+            written.get("lifecycle_phase", run.lifecycle_phase),
+            changes.get("eligibility_state", written.get("eligibility_state", run.eligibility_state)),
+            written.get("terminal_outcome", run.terminal_outcome),
+        )
+    return replace(run, last_transition_at=now, last_mutation_at=now, **written, **changes)

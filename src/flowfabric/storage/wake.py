@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Final
 
+from flowfabric.model.indexes import claimable
 from flowfabric.model.limits import NEVER
 from flowfabric.model.machine import Move, Workspace
 
@@ -95,7 +96,7 @@ class Hub:
 
 
 def topics_of(space: Workspace) -> tuple[set[str], int]:
-    """Say whom a saved group wakes, and the earliest time at which something new falls due."""
+    """Say whom a saved group wakes, and the earliest time at which something in it falls due."""
     topics: set[str] = set()
     due_at = 0
     for (kind, key), _, _ in space.changes():
@@ -115,11 +116,10 @@ def topics_of(space: Workspace) -> tuple[set[str], int]:
 def _of_move(topics: set[str], move: Move) -> int:
     if move.new is None or move.entered is None:
         return 0
-    was_open = move.old is not None and move.left is not None and move.left.claimable and not move.old.grant
+    was_open = move.old is not None and claimable(move.old) and not move.old.grant
     if move.entered.claimable and not was_open:
         topics.add(f"lane:{move.new.lane_id}")
-    before = move.left.due_at if move.left else 0
-    return move.entered.due_at if not before or move.entered.due_at < before else 0
+    return move.entered.due_at
 
 
 def _earlier(first: int, second: int) -> int:

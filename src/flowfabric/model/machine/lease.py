@@ -11,7 +11,7 @@ from flowfabric.model.contracts.base import OPERATOR_OVERRIDE, Fence, HolderComm
 from flowfabric.model.errors import ExecutionNotActive, refuse
 from flowfabric.model.limits import MAX_INT
 from flowfabric.model.machine.workspace import KeptRefusal, Workspace
-from flowfabric.model.records import Attempt, Execution, Stream, Suspension, Waitpoint
+from flowfabric.model.records import UNSET, Attempt, Execution, Stream, Suspension, Waitpoint
 from flowfabric.model.state import FINAL_LIVES, AttemptState, Life, Ownership, Phase
 from flowfabric.model.transitions import T6, T8, Transition, move
 
@@ -33,6 +33,22 @@ LEASE_OUT: Final[dict[str, Any]] = {
     "lease_end": "",
 }
 """A lease that is over leaves only its epoch behind."""
+
+_OVER: Final[dict[str, Any]] = LEASE_OUT | {
+    "delay_until": 0,
+    "attempt_deadline_at": 0,
+    "attempt_timeout_remaining_ms": 0,
+    "suspension_timeout_at": 0,
+    "pending_waitpoints": (),
+    "blocking_detail": "",
+    "blocked_at": 0,
+    "paused_at": 0,
+    "grant": (),
+    "pending_lineage_reason": "",
+    "pending_requested_by": "",
+    "pending_previous_index": UNSET,
+}
+"""What an execution that has ended waits for no more."""
 
 
 def not_active(run: Execution) -> ExecutionNotActive:
@@ -298,13 +314,7 @@ def finish(
     if row.to.attempt is None:
         changes["attempt_state"] = AttemptState.TERMINAL if attempt.index >= 0 else run.attempt_state
     details = lease_details(run) if run.current_lease_id else ()
-    ended = move(
-        run, row, space.now,
-        **LEASE_OUT, attempt=attempt, completed_at=space.now, delay_until=0, attempt_deadline_at=0,
-        attempt_timeout_remaining_ms=0, suspension_timeout_at=0, pending_waitpoints=(),
-        blocking_detail="", blocked_at=0, paused_at=0, grant=(), pending_lineage_reason="",
-        pending_requested_by="", pending_previous_index=-1, **changes,
-    )  # fmt: skip
+    ended = move(run, row, space.now, attempt=attempt, completed_at=space.now, **_OVER, **changes)
     return space.put_execution(
         ended, row.event, actor=actor, before=run.public_state, reason=reason, details=details
     )

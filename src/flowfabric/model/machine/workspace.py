@@ -59,12 +59,11 @@ class Wishes(NamedTuple):
 
 
 class Move(NamedTuple):
-    """One execution of a group, before and after, with its places in the indexes."""
+    """One execution of a group, before and after, with its new places in the indexes."""
 
     execution_id: str
     old: Execution | None
     new: Execution | None
-    left: Placement | None
     entered: Placement | None
 
 
@@ -230,7 +229,7 @@ class Workspace:
         self._staged["execution", (run.execution_id,)] = run
         line = Event(
             seq, self.now, event, run.attempt.index, run.current_lease_epoch, actor, reason, before,
-            str(run.public_state), details,
+            run.public_state, details,
         )  # fmt: skip
         self._staged_effects.append(Effect("event", (run.execution_id, seq), line))
         return run
@@ -268,15 +267,14 @@ class Workspace:
             self._fresh_leases.setdefault(key, {})[run.execution_id] = None
 
     def moves(self) -> list[Move]:
-        """Return every changed execution with its places in the indexes; the group must be decided."""
+        """Return every changed execution with its new places in the indexes; the group must be decided."""
         if self._moves is None:
             self._moves = []
             for need, old in self.original.items():
                 if need[0] == "execution":
                     new = self.current[need]
-                    left = None if old is None else placement(old)
                     entered = None if new is None else placement(new)
-                    self._moves.append(Move(need[1][0], old, new, left, entered))
+                    self._moves.append(Move(need[1][0], old, new, entered))
         return self._moves
 
     def changes(self) -> Iterable[tuple[Need, Any, Any]]:

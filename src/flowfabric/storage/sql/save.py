@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any, Final
 
-from flowfabric.model.indexes import Placement, route_of
+from flowfabric.model.indexes import Placement, claimable, route_of
 from flowfabric.model.machine import Effect, Move, Workspace
 from flowfabric.model.presence import forget_at, presence, presence_key
 from flowfabric.model.records import Execution, Payload, Route, Waitpoint, Worker
@@ -22,7 +22,7 @@ Change = tuple[Row, Any, Any]
 def index_columns(place: Placement) -> Row:
     """Return the columns that index an execution: state, claim_score, due, holder, claim_id."""
     return (
-        str(place.state),
+        place.state,
         place.score if place.claimable else None,
         place.due_at or None,
         place.lease_of or None,
@@ -70,14 +70,10 @@ class Saver:
         created = [move for move in moves if move.old is None and move.new is not None]
         if created:
             yield from self._insert(created)
-        tallies: Counter[Row] = Counter()
-        waiting: Counter[Route] = Counter()
         updates: list[Row] = []
         tagged: list[Execution] = []
         for move in moves:
             old, new = move.old, move.new
-            self._count(tallies, waiting, old, move.left, -1)
-            self._count(tallies, waiting, new, move.entered, 1)
             if old is not None and new is not None:
                 assert move.entered is not None
                 updates.append((*index_columns(move.entered), encode(new), self.key(new.execution_id)))
@@ -86,29 +82,27 @@ class Saver:
         if updates:
             yield Write("update execution", updates)
         yield from self._retag(tagged)
-        moved = [(*key, n) for key, n in tallies.items() if n]
-        if moved:
-            yield Write("add tally", moved)
+        yield from self._count(moves)
+
+    def _count(self, moves: list[Move]) -> Plan[None]:
+        """Bring the tallies and the lengths of the queues up to date."""
+        tallies: Counter[Row] = Counter()
+        waiting: Counter[Route] = Counter()
+        for move in moves:
+            for run, sign in ((move.old, -1), (move.new, 1)):
+                if run is not None:
+                    tallies[run.lane_id, run.namespace, run.public_state] += sign
+                    if claimable(run):
+                        waiting[route_of(run)] += sign
+        counts = [(*key, n) for key, n in tallies.items() if n]
+        if counts:
+            yield Write("add tally", counts)
         queues: list[Row] = []
         for route, n in waiting.items():
             if n:
                 queues.append((n, (yield from self._route_id(route))))
         if queues:
             yield Write("add waiting", queues)
-
-    @staticmethod
-    def _count(
-        tallies: Counter[Row],
-        waiting: Counter[Route],
-        run: Execution | None,
-        place: Placement | None,
-        sign: int,
-    ) -> None:
-        if run is None or place is None:
-            return
-        tallies[run.lane_id, run.namespace, str(run.public_state)] += sign
-        if place.claimable:
-            waiting[route_of(run)] += sign
 
     def _insert(self, moves: list[Move]) -> Plan[None]:
         k = (yield Ask("allocate", (len(moves), "execution")))[0][0] - len(moves)
