@@ -260,7 +260,7 @@ async def test_a_writer_waits_for_another_process(
         pause(seconds)
 
     with held(path) as process:
-        monkeypatch.setattr(session_module.time, "sleep", noticed)
+        monkeypatch.setattr("flowfabric.storage.sqlite.session.time.sleep", noticed)
         creation = asyncio.create_task(ff.create())
         await waiting.wait()
         assert not creation.done()

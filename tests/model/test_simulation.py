@@ -26,7 +26,7 @@ from support.simulation.world import World
 
 STEPS = 60
 PARTS = 12
-SEEDS_PER_PART = 14
+SEEDS_PER_PART = 26
 """Sequences on a file, in parts so that several workers can share them: about a minute on one core."""
 
 

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Container, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from support.simulation.actions import Action, spell
 from support.simulation.compare import Disagreement
@@ -20,13 +21,14 @@ async def run_seed(
     steps: int,
     *,
     known: Container[str] = (),
+    exact_groups: bool = False,
     shrink_seconds: float = 30.0,
 ) -> Simulation:
     """Run one sequence; a failure is raised with its seed and a minimal list of actions, unless its kind is known."""
     folder = Path(tempfile.mkdtemp(prefix="ff-simulation-"))
     try:
         async with open_fleet(names, folder / "run") as fleet:
-            simulation = Simulation(seed, fleet)
+            simulation = Simulation(seed, fleet, exact_groups=exact_groups)
             try:
                 await simulation.run(steps)
             except Disagreement as failure:
@@ -35,17 +37,27 @@ async def run_seed(
                 return simulation
         if found.kind in known:
             raise found
-        minimal = await _shrunk(simulation.actions, found.kind, names, folder, shrink_seconds)
-        raise Disagreement(found.kind, report(seed, names, steps, minimal, found)) from found
+        again = Rerun(names, exact_groups, folder / "shrink")
+        minimal = await _shrunk(simulation.actions, found.kind, again, shrink_seconds)
+        raise Disagreement(found.kind, report(seed, steps, again, minimal, found)) from found
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-async def first_failure(actions: Sequence[Action], names: Sequence[str], folder: Path) -> Disagreement | None:
+class Rerun(NamedTuple):
+    """How actions are repeated."""
+
+    names: Sequence[str]
+    exact_groups: bool
+    folder: Path
+
+
+async def first_failure(actions: Sequence[Action], again: Rerun) -> Disagreement | None:
     """Repeat actions on fresh stores and return what fails."""
-    shutil.rmtree(folder, ignore_errors=True)
-    async with open_fleet(names, folder) as fleet:
-        simulation = Simulation(0, fleet, every=1 if len(actions) < 30 else 6)
+    shutil.rmtree(again.folder, ignore_errors=True)
+    async with open_fleet(again.names, again.folder) as fleet:
+        every = 1 if len(actions) < 30 else 6
+        simulation = Simulation(0, fleet, every, exact_groups=again.exact_groups)
         try:
             await simulation.repeat(actions)
         except Disagreement as failure:
@@ -53,20 +65,18 @@ async def first_failure(actions: Sequence[Action], names: Sequence[str], folder:
     return None
 
 
-async def _shrunk(
-    actions: Sequence[Action], kind: str, names: Sequence[str], folder: Path, seconds: float
-) -> list[Action]:
+async def _shrunk(actions: Sequence[Action], kind: str, again: Rerun, seconds: float) -> list[Action]:
     async def fails(candidate: Sequence[Action]) -> bool:
-        failure = await first_failure(candidate, names, folder / "shrink")
+        failure = await first_failure(candidate, again)
         return failure is not None and failure.kind == kind
 
     return await shrink(actions, fails, seconds)
 
 
-def report(
-    seed: int, names: Sequence[str], steps: int, actions: Sequence[Action], failure: Disagreement
-) -> str:
+def report(seed: int, steps: int, again: Rerun, actions: Sequence[Action], failure: Disagreement) -> str:
     """Say what failed and how to see it again."""
-    again = f"python -m support.simulation --seed {seed} --once --commands {steps} --stores {','.join(names)}"
+    command = f"python -m support.simulation --seed {seed} --once --commands {steps} --stores {','.join(again.names)}"
+    if again.exact_groups:
+        command += " --exact-groups"
     lines = [f"  {spell(action)}" for action in actions]
-    return "\n".join((f"{failure}", f"seed {seed}: {again}", f"{len(actions)} actions are enough:", *lines))
+    return "\n".join((f"{failure}", f"seed {seed}: {command}", f"{len(actions)} actions are enough:", *lines))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec import Struct
 
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.storage.base import Dump
+
+ABSENT = "nothing"
 
 
 class Disagreement(AssertionError):
@@ -53,18 +56,20 @@ def _same(what: str, one: Any, two: Any, stores: tuple[str, str]) -> None:
 def difference(one: Any, two: Any, path: str = "") -> str:
     """Name the first place where two values differ."""
     if type(one) is type(two):
-        if isinstance(one, dict):
-            for key in sorted({*one, *two}, key=repr):
-                if key not in one or key not in two:
-                    return f"{path}[{key!r}]: only {'the second' if key in two else 'the first'} has it"
-                if one[key] != two[key]:
-                    return difference(one[key], two[key], f"{path}[{key!r}]")
-        if isinstance(one, Struct):
-            for name in one.__struct_fields__:
-                if getattr(one, name) != getattr(two, name):
-                    return difference(getattr(one, name), getattr(two, name), f"{path}.{name}")
-        if isinstance(one, tuple | list) and len(one) == len(two):
-            for place, (left, right) in enumerate(zip(one, two, strict=True)):
-                if left != right:
-                    return difference(left, right, f"{path}[{place}]")
+        for place, left, right in _parts(one, two):
+            if left != right:
+                return difference(left, right, f"{path}{place}")
     return f"{path or 'the answer'}: {one!r} != {two!r}"
+
+
+def _parts(one: Any, two: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Take two values of one type apart, part by part."""
+    if isinstance(one, dict):
+        for key in sorted({*one, *two}, key=repr):
+            yield f"[{key!r}]", one.get(key, ABSENT), two.get(key, ABSENT)
+    elif isinstance(one, Struct):
+        for name in one.__struct_fields__:
+            yield f".{name}", getattr(one, name), getattr(two, name)
+    elif isinstance(one, tuple | list) and len(one) == len(two):
+        for place, (left, right) in enumerate(zip(one, two, strict=True)):
+            yield f"[{place}]", left, right

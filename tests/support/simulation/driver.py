@@ -97,6 +97,8 @@ ASIDE: Final[tuple[tuple[int, Kind], ...]] = (
     (2, PauseLane), (3, RegisterWorker), (3, HeartbeatWorker), (1, MarkWorkerDead), (1, RotateSecret),
 )  # fmt: skip
 """What is not about an execution."""
+CROWD: Final[tuple[Kind, ...]] = (Claim, Claim, CreateExecution, Pause)
+"""What many send at once."""
 
 
 class Driver:
@@ -113,7 +115,8 @@ class Driver:
         """Choose what happens next."""
         lot = self.draw.integer(0, 2**32)
         what = self.draw.weighted((
-            (70, "one"), (10, "group"), (16, "question"), (6, "jump"), (6, "sweep"), (5, "repeat"), (1, "collect"), (2, "restart"),
+            (70, "one"), (10, "group"), (16, "question"), (6, "jump"), (6, "sweep"), (5, "repeat"),
+            (1, "collect"), (2, "restart"),
         ))  # fmt: skip
         if what == "jump":
             return Jump(self._leap())
@@ -160,9 +163,7 @@ class Driver:
         if self.draw.chance(0.15):
             return (self.command(),) * 2
         if self.draw.chance(0.2):
-            return tuple(
-                self.make(self.draw.pick((Claim, Claim, CreateExecution, Pause))) for _ in range(size)
-            )
+            return tuple(self.make(self.draw.pick(CROWD)) for _ in range(size))
         if not self.world.runs or self.draw.chance(0.3):
             return tuple(self.command() for _ in range(size))
         about = self.draw.pick(list(self.world.runs.values()))

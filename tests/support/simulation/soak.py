@@ -10,12 +10,21 @@ import secrets
 import sys
 import time
 from collections import Counter
-from typing import Any
+from collections.abc import Container
+from typing import Any, NamedTuple
 
 from support.simulation.campaign import run_seed
 from support.simulation.compare import Disagreement
 
 PROGRESS_SECONDS = 30.0
+
+
+class Plan(NamedTuple):
+    """What every sequence of a campaign is like."""
+
+    names: list[str]
+    commands: int
+    exact_groups: bool
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -30,24 +39,28 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--keep-going", action="store_true", help="collect failures by kind instead of stopping"
     )
+    parser.add_argument(
+        "--exact-groups", action="store_true", help="groups must be decided in the order given"
+    )
     options = parser.parse_args(arguments)
     first = secrets.randbelow(2**40) if options.seed is None else options.seed
     names = options.stores.split(",")
     if options.once:
-        failure = _attempt(first, names, options.commands)
+        failure = _attempt(first, Plan(names, options.commands, options.exact_groups))
         _say(failure[1] if failure else f"seed {first}: as it should be")
         return 1 if failure else 0
     return _campaign(options, names, first)
 
 
 def _campaign(options: Any, names: list[str], first: int) -> int:
+    plan = Plan(names, options.commands, options.exact_groups)
     context = multiprocessing.get_context("spawn")
     results: Any = context.Queue()
     until = time.time() + options.minutes * 60
     workers = [
         context.Process(
             target=_work,
-            args=(results, first + n, options.processes, names, options.commands, until, options.keep_going),
+            args=(results, first + n, options.processes, plan, until, options.keep_going),
             daemon=True,
         )
         for n in range(options.processes)
@@ -95,12 +108,10 @@ def _watch(results: Any, workers: list[Any], until: float, failures: Counter[str
     return done
 
 
-def _work(
-    results: Any, seed: int, step: int, names: list[str], commands: int, until: float, keep_going: bool
-) -> None:
+def _work(results: Any, seed: int, step: int, plan: Plan, until: float, keep_going: bool) -> None:
     known: set[str] = set()
     while time.time() < until:
-        failure = _attempt(seed, names, commands, known)
+        failure = _attempt(seed, plan, known)
         if failure is None:
             results.put(("done", seed))
         else:
@@ -112,11 +123,9 @@ def _work(
     results.put(("end",))
 
 
-def _attempt(
-    seed: int, names: list[str], commands: int, known: set[str] | None = None
-) -> tuple[str, str] | None:
+def _attempt(seed: int, plan: Plan, known: Container[str] = ()) -> tuple[str, str] | None:
     async def run() -> None:
-        await run_seed(seed, names, commands, known=known or ())
+        await run_seed(seed, plan.names, plan.commands, known=known, exact_groups=plan.exact_groups)
 
     try:
         asyncio.run(run())
