@@ -26,6 +26,7 @@ def main() -> None:
     for name in ("tasks", "payload", "slots", "processes", "runs"):
         run.add_argument(f"--{name}", type=int, default=getattr(Settings(), name))
     run.add_argument("--synchronous", choices=["NORMAL", "FULL"], default="NORMAL")
+    run.add_argument("--claims", choices=["shared", "single"], default="shared")
     run.add_argument("--json", type=Path, help="write the report there too")
     commands.add_parser("report", help="show all kept results as a table")
     arguments = vars(parser.parse_args())

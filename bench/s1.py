@@ -15,7 +15,7 @@ from bench.settings import Rates, Report, Settings, median
 from flowfabric.engine.waiting import claim_when_ready
 from flowfabric.model import ids
 from flowfabric.model.contracts.create import CreateExecution
-from flowfabric.model.contracts.lease import Claim, Complete
+from flowfabric.model.contracts.lease import Claim, Complete, Task
 from flowfabric.storage.base import Commands
 from flowfabric.storage.minting import new_uuid
 from flowfabric.storage.sqlite import SqliteStore
@@ -40,8 +40,10 @@ def creation(store: Commands, body: bytes) -> CreateExecution:
     )  # fmt: skip
 
 
-def claim_of(worker: str) -> Claim:
-    return Claim(worker_id="bench", worker_instance_id=worker, lanes=(LANE,), mint=new_uuid())
+def claim_of(worker: str, max_tasks: int = 1) -> Claim:
+    return Claim(
+        worker_id="bench", worker_instance_id=worker, lanes=(LANE,), mint=new_uuid(), max_tasks=max_tasks
+    )
 
 
 async def submit_all(store: Commands, settings: Settings) -> None:
@@ -56,6 +58,28 @@ async def submit_all(store: Commands, settings: Settings) -> None:
 
 
 async def drain(store: Commands, slots: int, name: str) -> int:
+    """Work as a worker does: claim for the free slots , complete each task by itself."""
+    done = 0
+    running: set[asyncio.Task[None]] = set()
+
+    async def handle(task: Task) -> None:
+        nonlocal done
+        await store.apply(Complete(execution_id=task.execution_id, fence=task.fence, result=b"{}"))
+        done += 1
+
+    while True:
+        free = slots - len(running)
+        if free:
+            tasks = (await store.apply(claim_of(name, free))).tasks
+            running |= {asyncio.ensure_future(handle(task)) for task in tasks}
+            if not running:
+                return done
+        _, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+
+
+async def drain_one_by_one(store: Commands, slots: int, name: str) -> int:
+    """Let every slot claim for itself, one task at a time."""
+
     async def slot(worker: str) -> int:
         done = 0
         while tasks := (await store.apply(claim_of(worker))).tasks:
@@ -67,12 +91,19 @@ async def drain(store: Commands, slots: int, name: str) -> int:
     return sum(await asyncio.gather(*(slot(f"{name}-{n}") for n in range(slots))))
 
 
+async def drain_with(store: Commands, settings: Settings, slots: int, name: str) -> int:
+    """Drain in the way that the settings ask for."""
+    if settings.claims == "single":
+        return await drain_one_by_one(store, slots, name)
+    return await drain(store, slots, name)
+
+
 def drain_in_process(path: str, settings: Settings, name: str, ready: Any, go: Any, done: Any) -> None:
     async def main() -> None:
         store = await SqliteStore.open(path, synchronous=settings.synchronous)  # type: ignore[arg-type]
         ready.release()
         await asyncio.to_thread(go.wait)
-        count = await drain(store, settings.slots // settings.processes, name)
+        count = await drain_with(store, settings, settings.slots // settings.processes, name)
         done.put((count, time.monotonic()))
         await store.close()
 
@@ -124,7 +155,7 @@ async def engine_once(folder: Path, settings: Settings) -> tuple[Rates, list[flo
         drained = await asyncio.to_thread(drain_in_processes, path, settings)
     else:
         begin = time.perf_counter()
-        done = await drain(store, settings.slots, "p0")
+        done = await drain_with(store, settings, settings.slots, "p0")
         drained = time.perf_counter() - begin
         assert done == settings.tasks
     times = await idle(store, settings.body())

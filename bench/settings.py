@@ -17,6 +17,8 @@ class Settings(msgspec.Struct, frozen=True):
     processes: int = 1
     runs: int = 3
     synchronous: str = "NORMAL"
+    claims: str = "shared"
+    """`shared`: one worker claims for all its free slots; `single`: every slot claims for itself."""
 
     def body(self) -> bytes:
         """A JSON text of the asked size."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flowfabric.model.checks import missing_capabilities
 from flowfabric.model.contracts.base import Fence
 from flowfabric.model.contracts.lease import Claim, Claimed, Resume, SignalView, StepView, Task
@@ -11,6 +9,7 @@ from flowfabric.model.ids import mint
 from flowfabric.model.limits import DEFAULT_MAX_RECLAIMS, MAX_STEP_BYTES_IN_TASK
 from flowfabric.model.machine.lease import (
     TIMER,
+    Lease,
     begin_attempt,
     close_stream,
     end_attempt,
@@ -45,13 +44,10 @@ def claim(space: Workspace, command: Claim) -> Claimed:
         if not runs:
             break
         for run in runs:
-            lease = {
-                "worker_id": command.worker_id,
-                "worker_instance_id": command.worker_instance_id,
-                "lease_id": mint(command.mint, 2 * place),
-                "lease_ttl_ms": command.lease_ttl_ms,
-                "claim_id": command.claim_id,
-            }
+            lease = Lease(
+                command.worker_id, command.worker_instance_id, mint(command.mint, 2 * place),
+                command.lease_ttl_ms, command.claim_id,
+            )  # fmt: skip
             begun = take(space, run, mint(command.mint, 2 * place + 1), lease)
             place += 1
             if begun is not None:
@@ -78,7 +74,7 @@ def _serves(command: Claim, route: Route) -> bool:
     )
 
 
-def take(space: Workspace, run: Execution, attempt_id: str, lease: dict[str, Any]) -> Execution | None:
+def take(space: Workspace, run: Execution, attempt_id: str, lease: Lease) -> Execution | None:
     """Lease one claimable execution in the way that its state asks for; None when it ended at its cap."""
     if run.lifecycle_phase is Phase.ACTIVE:
         if at_reclaim_cap(run):
@@ -86,39 +82,48 @@ def take(space: Workspace, run: Execution, attempt_id: str, lease: dict[str, Any
             return None
         return reclaim(space, run, attempt_id, lease)
     if run.attempt_state is AttemptState.INTERRUPTED:
-        return resume_attempt(space, run, **lease)
+        return resume_attempt(space, run, lease)
     return new_attempt(space, run, attempt_id, lease)
 
 
-def new_attempt(space: Workspace, run: Execution, attempt_id: str, lease: dict[str, Any]) -> Execution:
+def new_attempt(space: Workspace, run: Execution, attempt_id: str, lease: Lease) -> Execution:
     """T5: start the first attempt, a retry or a replay."""
-    attempt = Attempt(
-        index=run.total_attempt_count, attempt_id=attempt_id, started_at=space.now,
-        kind=_ATTEMPT_KINDS.get(run.attempt_state, "initial"), lineage_reason=run.pending_lineage_reason,
-        requested_by=run.pending_requested_by, previous_index=run.pending_previous_index,
+    attempt = _attempt(
+        space, run, attempt_id, lease, _ATTEMPT_KINDS.get(run.attempt_state, "initial"),
+        run.pending_lineage_reason, run.pending_previous_index, run.pending_requested_by,
     )  # fmt: skip
-    return begin_attempt(space, run, T5, attempt, **lease)
+    return begin_attempt(space, run, T5, lease, attempt)
 
 
-def reclaim(space: Workspace, run: Execution, attempt_id: str, lease: dict[str, Any]) -> Execution:
+def reclaim(space: Workspace, run: Execution, attempt_id: str, lease: Lease) -> Execution:
     """T11: end the attempt whose lease is gone, and start another."""
     reason = lost_reason(run)
     close_stream(space, run, "reclaimed", override=True)
     old = end_attempt(space, run, Life.RECLAIMED, reason=reason)
-    attempt = Attempt(
-        index=run.total_attempt_count, attempt_id=attempt_id, started_at=space.now, kind="reclaim",
-        lineage_reason=reason, previous_index=old.index,
-    )  # fmt: skip
+    attempt = _attempt(space, run, attempt_id, lease, "reclaim", reason, old.index)
     counted = 0 if run.lease_end == "released" else 1
     return begin_attempt(
-        space,
-        run,
-        T11,
-        attempt,
-        reason=reason,
+        space, run, T11, lease._replace(reason=reason), attempt,
         lease_reclaim_count=run.lease_reclaim_count + counted,
-        **lease,
-    )
+    )  # fmt: skip
+
+
+def _attempt(
+    space: Workspace,
+    run: Execution,
+    attempt_id: str,
+    lease: Lease,
+    kind: str,
+    reason: str,
+    previous: int,
+    requested_by: str = "",
+) -> Attempt:
+    return Attempt(
+        index=run.total_attempt_count, attempt_id=attempt_id, kind=kind, life=Life.STARTED, started_at=space.now,
+        lease_id=lease.lease_id, lease_epoch=run.current_lease_epoch + 1, worker_id=lease.worker_id,
+        worker_instance_id=lease.worker_instance_id, lineage_reason=reason, requested_by=requested_by,
+        previous_index=previous,
+    )  # fmt: skip
 
 
 def lost_reason(run: Execution) -> str:

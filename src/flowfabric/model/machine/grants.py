@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec.structs import replace
 
 from flowfabric.model.checks import missing_capabilities, worker_capabilities
@@ -26,7 +24,7 @@ from flowfabric.model.machine.claim import (
     reclaim_cap,
     task_of,
 )
-from flowfabric.model.machine.lease import resume_attempt
+from flowfabric.model.machine.lease import Lease, resume_attempt
 from flowfabric.model.machine.workspace import KeptRefusal, Workspace, granted, step
 from flowfabric.model.records import Execution, Grant, Lane
 from flowfabric.model.state import AttemptState, Eligibility, Outcome, Ownership, Phase
@@ -84,13 +82,10 @@ def _use_grant(space: Workspace, run: Execution, worker_id: str, kinds: tuple[st
         raise KeptRefusal(refuse("claim_grant_expired"))
 
 
-def _lease(command: ClaimGranted | ClaimResumed) -> dict[str, Any]:
-    return {
-        "worker_id": command.worker_id,
-        "worker_instance_id": command.worker_instance_id,
-        "lease_id": command.lease_id,
-        "lease_ttl_ms": command.lease_ttl_ms,
-    }
+def _lease(command: ClaimGranted | ClaimResumed, reason: str = "") -> Lease:
+    return Lease(
+        command.worker_id, command.worker_instance_id, command.lease_id, command.lease_ttl_ms, reason=reason
+    )
 
 
 def _claimed(space: Workspace, run: Execution) -> ClaimedOne:
@@ -132,7 +127,7 @@ def claim_resumed(space: Workspace, command: ClaimResumed) -> ClaimedOne:
     if run.eligibility_state is not Eligibility.NOW:
         raise refuse("execution_not_leaseable")
     _use_grant(space, run, command.worker_id, ("resume",))
-    return _claimed(space, resume_attempt(space, run, **_lease(command)))
+    return _claimed(space, resume_attempt(space, run, _lease(command)))
 
 
 @step(GrantAndClaim)
@@ -149,13 +144,12 @@ def grant_and_claim(space: Workspace, command: GrantAndClaim) -> ClaimedOne:
         raise refuse("active_attempt_exists")
     if granted(run, space.now):
         raise refuse("grant_already_exists")
-    lease = _lease(command)
     if run.attempt_state is AttemptState.INTERRUPTED:
-        return _claimed(space, resume_attempt(space, run, reason="issue_grant_and_claim_resumed", **lease))
+        return _claimed(space, resume_attempt(space, run, _lease(command, "issue_grant_and_claim_resumed")))
     if run.eligibility_state is not Eligibility.NOW:
         raise refuse("execution_not_in_eligible_set")
-    begun = new_attempt(space, run, command.attempt_id, {**lease, "reason": "issue_grant_and_claim"})
-    return _claimed(space, begun)
+    lease = _lease(command, "issue_grant_and_claim")
+    return _claimed(space, new_attempt(space, run, command.attempt_id, lease))
 
 
 @step(Reclaim)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -33,6 +33,31 @@ LEASE_OUT: Final[dict[str, Any]] = {
     "lease_end": "",
 }
 """A lease that is over leaves only its epoch behind."""
+
+_UNTROUBLED: Final[dict[str, Any]] = {
+    "lease_last_renewed_at": 0,
+    "lease_expired_at": 0,
+    "lease_revoked_at": 0,
+    "lease_revoke_reason": "",
+    "lease_end": "",
+    "grant": (),
+    "delay_until": 0,
+    "blocked_at": 0,
+    "paused_at": 0,
+    "blocking_detail": "",
+}
+"""What a new lease starts without."""
+
+_UNTRIED: Final[dict[str, Any]] = {
+    "has_stream": False,
+    "current_suspension_id": "",
+    "current_waitpoint_id": "",
+    "pending_lineage_reason": "",
+    "pending_requested_by": "",
+    "pending_previous_index": UNSET,
+    "attempt_timeout_remaining_ms": 0,
+}
+"""What a new attempt starts without."""
 
 _OVER: Final[dict[str, Any]] = LEASE_OUT | {
     "delay_until": 0,
@@ -154,72 +179,65 @@ def _belongs(attempt: Attempt, fence: Fence) -> bool:
     )
 
 
+class Lease(NamedTuple):
+    """A lease that is about to be given: who takes it, and for how long."""
+
+    worker_id: str
+    worker_instance_id: str
+    lease_id: str
+    ttl_ms: int
+    claim_id: str = ""
+    reason: str = ""
+    """How it came about, for the history."""
+
+
 def begin_lease(
     space: Workspace,
     run: Execution,
     row: Transition,
-    *,
-    worker_id: str,
-    worker_instance_id: str,
-    lease_id: str,
-    lease_ttl_ms: int,
+    lease: Lease,
     attempt: Attempt,
     claim_type: str,
-    claim_id: str = "",
-    reason: str = "",
     **changes: Any,
 ) -> Execution:
     """Give a lease on an attempt, new or resumed: the common part of T5, T6 and T11."""
     now = space.now
-    epoch = run.current_lease_epoch + 1
-    attempt = replace(
-        attempt, life=Life.STARTED, lease_id=lease_id, lease_epoch=epoch, worker_id=worker_id,
-        worker_instance_id=worker_instance_id,
-    )  # fmt: skip
     begun = move(
-        run, row, now,
-        attempt=attempt, current_attempt_id=attempt.attempt_id, claim_type=claim_type, claim_id=claim_id,
-        current_lease_id=lease_id, current_lease_epoch=epoch, current_worker_id=worker_id,
-        current_worker_instance_id=worker_instance_id, lease_acquired_at=now,
-        lease_expires_at=now + lease_ttl_ms, lease_last_renewed_at=0,
-        lease_renewal_deadline=now + lease_ttl_ms * 2 // 3, lease_expired_at=0,
-        lease_revoked_at=0, lease_revoke_reason="", lease_end="", grant=(), started_at=run.started_at or now,
-        delay_until=0, blocked_at=0, paused_at=0, blocking_detail="",
-        **changes,
+        run, row, now, attempt=attempt, current_attempt_id=attempt.attempt_id, claim_type=claim_type,
+        claim_id=lease.claim_id, current_lease_id=lease.lease_id, current_lease_epoch=attempt.lease_epoch,
+        current_worker_id=lease.worker_id, current_worker_instance_id=lease.worker_instance_id,
+        lease_acquired_at=now, lease_expires_at=now + lease.ttl_ms,
+        lease_renewal_deadline=now + lease.ttl_ms * 2 // 3, started_at=run.started_at or now,
+        **_UNTROUBLED, **changes,
     )  # fmt: skip
     return space.put_execution(
-        begun,
-        row.event,
-        actor=worker_id,
-        before=run.public_state,
-        reason=reason,
+        begun, row.event, actor=lease.worker_id, before=run.public_state, reason=lease.reason,
         details=lease_details(begun),
-    )
+    )  # fmt: skip
 
 
 def begin_attempt(
-    space: Workspace, run: Execution, row: Transition, attempt: Attempt, **lease: Any
+    space: Workspace, run: Execution, row: Transition, lease: Lease, attempt: Attempt, **changes: Any
 ) -> Execution:
     """Start a new attempt under a new lease (T5, T11)."""
     timeout = run.policy.attempt_timeout_ms
     return begin_lease(
-        space, run, row,
-        attempt=attempt, claim_type=attempt.kind, total_attempt_count=run.total_attempt_count + 1,
-        has_stream=False,
-        current_suspension_id="", current_waitpoint_id="", pending_lineage_reason="", pending_requested_by="",
-        pending_previous_index=-1, attempt_timeout_remaining_ms=0,
-        attempt_deadline_at=min(space.now + timeout, MAX_INT) if timeout else 0, **lease,
+        space, run, row, lease, attempt, attempt.kind, total_attempt_count=attempt.index + 1,
+        attempt_deadline_at=min(space.now + timeout, MAX_INT) if timeout else 0, **_UNTRIED, **changes,
     )  # fmt: skip
 
 
-def resume_attempt(space: Workspace, run: Execution, **lease: Any) -> Execution:
+def resume_attempt(space: Workspace, run: Execution, lease: Lease) -> Execution:
     """Go on with an interrupted attempt under a new lease (T6); its timeout runs on from where it stopped."""
-    attempt = replace(run.attempt, resumed_at=space.now, suspended_at=0, suspension_id="")
+    attempt = replace(
+        run.attempt, life=Life.STARTED, resumed_at=space.now, suspended_at=0, suspension_id="",
+        lease_id=lease.lease_id, lease_epoch=run.current_lease_epoch + 1, worker_id=lease.worker_id,
+        worker_instance_id=lease.worker_instance_id,
+    )  # fmt: skip
     remaining = run.attempt_timeout_remaining_ms
     return begin_lease(
-        space, run, T6,
-        attempt=attempt, claim_type="resumed", attempt_timeout_remaining_ms=0,
-        attempt_deadline_at=min(space.now + remaining, MAX_INT) if remaining else 0, **lease,
+        space, run, T6, lease, attempt, "resumed", attempt_timeout_remaining_ms=0,
+        attempt_deadline_at=min(space.now + remaining, MAX_INT) if remaining else 0,
     )  # fmt: skip
 
 
