@@ -99,4 +99,5 @@ def fork(store: MemoryStore) -> MemoryStore:
     new.feed_position = old.feed_position
     new.frames = defaultdict(list, {key: list(rows) for key, rows in old.frames.items()})
     new.waitpoint_order = dict(old.waitpoint_order)
+    new.waitpoint_count = old.waitpoint_count
     return twin

@@ -37,6 +37,7 @@ class Tables:
         self.feed_position = 0
         self.frames: dict[tuple[str, int], list[Frame]] = defaultdict(list)
         self.waitpoint_order: dict[tuple[str, str], int] = {}
+        self.waitpoint_count = 0
 
     @property
     def runs(self) -> list[Execution]:
@@ -171,7 +172,8 @@ class Tables:
                 self.order[key[0]] = self.arrivals
                 self.lanes.add(new.lane_id)
             if kind == "waitpoint" and key not in self.waitpoint_order:
-                self.waitpoint_order[key] = len(self.waitpoint_order) + 1
+                self.waitpoint_count += 1
+                self.waitpoint_order[key] = self.waitpoint_count
             if new is None:
                 self.records[kind].pop(key, None)
             else:
