@@ -1,0 +1,116 @@
+"""One request as handlers see it, and what they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from flowfabric.model.contracts.base import Command
+from flowfabric.model.contracts.reads import Question
+from flowfabric.model.errors import FlowFabricError
+from flowfabric.server.errors import HttpError
+from flowfabric.server.forms import path_execution
+from flowfabric.server.roles import Principal
+from flowfabric.storage.base import Upkeep
+
+if TYPE_CHECKING:
+    from flowfabric.server.server import Server
+
+R = TypeVar("R")
+
+
+class Answer(Struct, frozen=True):
+    """A JSON answer; `raw` replaces the value by bytes, `response` by a whole response (streams)."""
+
+    value: Any = None
+    status: int = 200
+    raw: bytes | None = None
+    content_type: str = "application/json"
+    headers: tuple[tuple[str, str], ...] = ()
+    response: Any = None
+
+
+class Call:
+    """A request that was let in: checked, limited, decoded."""
+
+    __slots__ = (
+        "_query",
+        "body",
+        "classic",
+        "path",
+        "principal",
+        "query_text",
+        "request_id",
+        "scope",
+        "server",
+    )
+
+    def __init__(
+        self,
+        server: Server,
+        scope: Any,
+        principal: Principal,
+        path: dict[str, str],
+        query_text: str,
+        body: Any,
+        request_id: str,
+    ) -> None:
+        self.server = server
+        self.scope = scope
+        self.principal = principal
+        self.path = path
+        self.query_text = query_text
+        self.body = body
+        self.request_id = request_id
+        self._query: Any = None
+
+    @property
+    def store(self) -> Upkeep:
+        """The store behind the server."""
+        return self.server.store
+
+    @property
+    def query(self) -> Any:
+        """The decoded query."""
+        return self._query
+
+    @query.setter
+    def query(self, value: Any) -> None:
+        self._query = value
+
+    async def apply(self, command: Command[R]) -> R:
+        """Send a command to the store in the name of the principal."""
+        return await self.server.apply(command)
+
+    async def apply_many(self, commands: Sequence[Command[R]]) -> list[R | FlowFabricError]:
+        """Send several commands, each on its own; refusals come back in place."""
+        return await self.server.apply_many(commands) if commands else []
+
+    def namespace(self, asked: str | None) -> str:
+        """Say in which namespace something is created: the one asked for, as far as the principal may."""
+        bound = self.principal.namespace
+        if bound and asked not in {None, bound}:
+            raise HttpError(403, f"this token is bound to namespace {bound}", "forbidden", kind="forbidden")
+        return asked if asked is not None else bound or "default"
+
+    async def read(self, question: Question[R]) -> R:
+        """Ask the store."""
+        return await self.store.read(question)
+
+    @property
+    def execution_id(self) -> str:
+        """The execution that the path names; a malformed one is refused."""
+        return path_execution(self.path["id"], self.store.partitions)
+
+    @property
+    def actor(self) -> str:
+        """Who acts, for the history."""
+        return self.principal.name
+
+
+def encode(value: Any) -> bytes:
+    """Write JSON."""
+    return msgspec.json.encode(value)

@@ -1,0 +1,111 @@
+"""Types that request bodies share: ranges, ids, bytes. What does not fit is refused while decoding."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta, Struct, UnsetType
+
+from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.ids import Partitions, check_execution_id, check_uuid
+from flowfabric.model.limits import MAX_INT
+from flowfabric.server.errors import bad_request, unprocessable
+
+I32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+U16 = Annotated[int, Meta(ge=0, le=2**16 - 1)]
+U32 = Annotated[int, Meta(ge=0, le=2**32 - 1)]
+U64 = Annotated[int, Meta(ge=0, le=MAX_INT)]
+Ms = Annotated[int, Meta(ge=0, le=MAX_INT, description="milliseconds since 1970")]
+_ID: Final = r"^\{fp:(0|[1-9][0-9]{0,4})\}:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+_UUID: Final = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+ExecutionIdText = Annotated[str, Meta(pattern=_ID)]
+Uuid = Annotated[str, Meta(pattern=_UUID)]
+LaneText = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[\x20-\x7e]+$")]
+Byte = Annotated[int, Meta(ge=0, le=255)]
+
+
+class Base64(Struct, frozen=True):
+    """Bytes as base64, where an array of integers would be long."""
+
+    base64: str
+
+
+ByteList = list[Byte] | Base64
+"""Bytes of the older routes: an array of integers, or `{"base64": …}`."""
+
+
+def to_bytes(field: str, value: list[int] | Base64 | None) -> bytes:
+    """Read bytes of the older routes."""
+    if value is None:
+        return b""
+    return from_base64(field, value.base64) if isinstance(value, Base64) else bytes(value)
+
+
+def from_base64(field: str, text: str) -> bytes:
+    """Read base64, strictly."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise unprocessable(field, "must be base64") from error
+
+
+def json_or_base64(
+    name: str, value: msgspec.Raw | UnsetType, encoded: str | UnsetType | None, absent: bytes | None
+) -> tuple[bytes | None, str]:
+    """Read a value that is given as JSON or as raw bytes in base64; returns the bytes and their encoding."""
+    if isinstance(encoded, str):
+        if not isinstance(value, UnsetType):
+            raise bad_request(f"give {name} or {name}_base64, not both", field=name)
+        return from_base64(f"{name}_base64", encoded), ""
+    if isinstance(value, UnsetType):
+        return absent, "json"
+    return bytes(value), "json"
+
+
+def optional_json(value: msgspec.Raw | UnsetType) -> bytes:
+    """Read a JSON value that may be absent or null, as text."""
+    text = b"" if isinstance(value, UnsetType) else bytes(value)
+    return b"" if text == b"null" else text
+
+
+def later(now: int, name: str, after_ms: int | None, at: int | None) -> int | None:
+    """Read a time that is given as a distance or as itself, not both."""
+    if after_ms is not None and at is not None:
+        raise bad_request(f"give {name}_ms or the absolute time, not both", field=f"{name}_ms")
+    if after_ms is not None:
+        return min(now + after_ms, MAX_INT)
+    return at
+
+
+def same_id(field: str, in_path: str, in_body: str) -> None:
+    """Refuse a body that names another thing than the path."""
+    if in_path != in_body:
+        raise bad_request(f"path {field} does not match body {field}", field=field)
+
+
+def path_uuid(field: str, text: str) -> str:
+    """Read a UUID of the path; a malformed one is 400."""
+    try:
+        return check_uuid(field, text)
+    except FlowFabricError as error:
+        raise bad_request(f"{field}: {error.text}", field=field) from error
+
+
+def path_execution(text: str, partitions: Partitions) -> str:
+    """Read an execution id of the path; a malformed one is 400."""
+    try:
+        check_execution_id(text, partitions)
+    except FlowFabricError as error:
+        raise bad_request(f"invalid execution_id: {error.text}", field="execution_id") from error
+    return text
+
+
+def text_or_base64(data: bytes) -> dict[str, Any]:
+    """Show bytes as `payload` where they are text, else as `payload_base64`."""
+    try:
+        return {"payload": data.decode()}
+    except UnicodeDecodeError:
+        return {"payload_base64": base64.b64encode(data).decode()}

@@ -1,0 +1,200 @@
+"""The way in: every request passes here, in this order.
+
+Request id → route → method → token → size → body → handler → answer. What goes wrong on the way becomes the one error
+body; nothing but a defect of ours is a 500, and even that has the body.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs
+
+import msgspec
+
+from flowfabric.model.errors import FlowFabricError
+from flowfabric.server.call import Answer, Call, encode
+from flowfabric.server.errors import BAD_SHAPE, HttpError, from_engine
+from flowfabric.server.routing import Endpoint, Router, endpoints
+from flowfabric.storage.minting import new_uuid
+
+if TYPE_CHECKING:
+    from starlette.types import Message, Receive, Scope, Send
+
+    from flowfabric.server.server import Server
+
+log = logging.getLogger("flowfabric.server")
+_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_PLACE: Final = re.compile(r" - at `\$\.?(.*)`$")
+BAD_SYNTAX: Final = "invalid JSON: Bad Request"
+BAD_TYPE: Final = "invalid JSON: Unsupported Media Type"
+
+
+class Gate:
+    """The ASGI application of a server."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._router = Router(endpoints())
+        self._decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            return
+        begin = time.perf_counter()
+        headers = dict(scope["headers"])
+        request_id = _request_id(headers)
+        methods, path = self._router.find(scope.get("raw_path") or scope["path"].encode())
+        route = methods.get("GET" if scope["method"] == "HEAD" else scope["method"])
+        try:
+            answer = await self._answer(scope, receive, headers, request_id, methods, route, path)
+        except HttpError as error:
+            answer = _refusal(error, request_id)
+        except FlowFabricError as error:
+            refusal = from_engine(error, classic=bool(route and route.classic))
+            if refusal.status >= 500:
+                log.exception("%s %s failed", scope["method"], _template(route))
+            answer = _refusal(refusal, request_id)
+        except Exception:
+            log.exception("a defect while serving %s %s", scope["method"], _template(route))
+            refusal = HttpError(
+                500, "a defect of the server; nothing is lost", "internal_error", kind="internal_error"
+            )
+            answer = _refusal(refusal, request_id)
+        await _send(scope, receive, send, answer, request_id)
+        self._server.observe(scope["method"], _template(route), answer.status, time.perf_counter() - begin)
+
+    async def _answer(
+        self,
+        scope: Scope,
+        receive: Receive,
+        headers: dict[bytes, bytes],
+        request_id: str,
+        methods: dict[str, Endpoint],
+        route: Endpoint | None,
+        path: dict[str, str],
+    ) -> Answer:
+        principal = self._server.admit(headers, route)
+        if not methods:
+            raise HttpError(404, "no such route", "not_found", kind="not_found")
+        if route is None:
+            allowed = ", ".join(sorted(methods))
+            raise HttpError(
+                405, f"use {allowed} here", "method_not_allowed", kind="method_not_allowed",
+                headers=(("allow", allowed),),
+            )  # fmt: skip
+        body = await self._body(route, headers, receive)
+        query_text = scope["query_string"].decode("latin-1")
+        call = Call(self._server, scope, principal, path, query_text, body, request_id)
+        if route.query is not None:
+            call.query = decode_query(route.query, query_text)
+        return await route.handler(call)
+
+    async def _body(self, route: Endpoint, headers: dict[bytes, bytes], receive: Receive) -> Any:
+        data = await _read(route, headers, receive)
+        if route.body is None or (route.body_optional and not data):
+            return None
+        kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
+        if kind != b"application/json" and not (kind.startswith(b"application/") and kind.endswith(b"+json")):
+            raise HttpError(415, f"{BAD_TYPE}: send application/json", "unsupported_media_type")
+        decoder = self._decoders.get(route.body)
+        if decoder is None:
+            decoder = self._decoders[route.body] = msgspec.json.Decoder(route.body)
+        return decode_body(decoder, data)
+
+
+def decode_body(decoder: msgspec.json.Decoder[Any], data: bytes) -> Any:
+    """Read a JSON body: a fault of syntax is 400, of shape 422, and both say where."""
+    try:
+        return decoder.decode(data)
+    except msgspec.ValidationError as error:
+        raise _misshapen(str(error)) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise HttpError(400, f"{BAD_SYNTAX}: {error}", "invalid_input", kind="invalid_input") from error
+    except RecursionError as error:
+        raise HttpError(
+            400, f"{BAD_SYNTAX}: nested too deep", "invalid_input", kind="invalid_input"
+        ) from error
+
+
+def _misshapen(message: str) -> HttpError:
+    place = _PLACE.search(message)
+    field = place[1] if place else ""
+    if not field:
+        named = re.search(r"field `(\w+)`", message)
+        field = named[1] if named else ""
+    return HttpError(422, f"{BAD_SHAPE}: {message}", "invalid_input", kind="invalid_input", field=field)
+
+
+def decode_query(form: Any, text: str) -> Any:
+    """Read a query; unknown parameters are ignored, bad values are 400 and named."""
+    given = parse_qs(text, keep_blank_values=True, max_num_fields=1000)
+    lists: frozenset[str] = getattr(form, "REPEATABLE", frozenset())
+    values = {name: many if name in lists else many[-1] for name, many in given.items()}
+    try:
+        return msgspec.convert(values, form, strict=False)
+    except msgspec.ValidationError as error:
+        refusal = _misshapen(str(error))
+        raise HttpError(
+            400, f"invalid query: {error}", "invalid_input", kind="invalid_input", field=refusal.field
+        ) from error
+
+
+async def _read(route: Endpoint, headers: dict[bytes, bytes], receive: Receive) -> bytes:
+    """Read the body, refusing one that is too large before it is read."""
+    declared = headers.get(b"content-length", b"")
+    if declared.isdigit() and int(declared) > route.limit:
+        raise _too_large(route)
+    if not declared and b"transfer-encoding" not in headers:
+        return b""
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        message: Message = await receive()
+        if message["type"] == "http.disconnect":
+            raise HttpError(400, "the client went away", "invalid_input")
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        if size > route.limit:
+            raise _too_large(route)
+        chunks.append(chunk)
+        if not message.get("more_body", False):
+            return b"".join(chunks)
+
+
+def _too_large(route: Endpoint) -> HttpError:
+    return HttpError(
+        413, "payload_too_large", "payload_too_large", kind="payload_too_large",
+        extra={"limit_bytes": route.limit, "route": route.path}, headers=(("connection", "close"),),
+    )  # fmt: skip
+
+
+def _request_id(headers: dict[bytes, bytes]) -> str:
+    given = headers.get(b"x-request-id", b"").decode("latin-1")
+    return given if _REQUEST_ID.fullmatch(given) else new_uuid()
+
+
+def _template(route: Endpoint | None) -> str:
+    return route.path if route else "unknown"
+
+
+def _refusal(error: HttpError, request_id: str) -> Answer:
+    return Answer(error.body(request_id), error.status, headers=error.all_headers())
+
+
+async def _send(scope: Scope, receive: Receive, send: Send, answer: Answer, request_id: str) -> None:
+    if answer.response is not None:
+        await answer.response(scope, receive, send)
+        return
+    data = answer.raw if answer.raw is not None else b"" if answer.status == 204 else encode(answer.value)
+    headers = [
+        (b"content-type", answer.content_type.encode()),
+        (b"x-request-id", request_id.encode()),
+        (b"content-length", str(len(data)).encode()),
+        *((name.encode(), value.encode("latin-1")) for name, value in answer.headers),
+    ]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else data})

@@ -1,0 +1,127 @@
+"""Submitting work: the server mints the id."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from flowfabric.model import checks, ids
+from flowfabric.model.contracts.create import Created, CreateExecution, Duplicate
+from flowfabric.model.errors import FlowFabricError
+from flowfabric.server.call import Answer, Call
+from flowfabric.server.errors import HttpError, from_engine
+from flowfabric.server.forms import I32, U64, Ms, Uuid, json_or_base64, later, optional_json
+from flowfabric.server.roles import Need
+from flowfabric.server.routing import BATCH, PAYLOAD, endpoint
+from flowfabric.storage.minting import new_uuid
+
+
+class Submission(Struct, frozen=True):
+    """One piece of work to run."""
+
+    kind: str
+    input: msgspec.Raw | UnsetType = UNSET
+    input_base64: str | UnsetType | None = UNSET
+    lane: str = "default"
+    namespace: str | None = None
+    priority: I32 | None = None
+    idempotency_key: str | None = None
+    creator: str | None = None
+    tags: dict[str, str] = {}
+    policy: msgspec.Raw | UnsetType = UNSET
+    delay_ms: U64 | None = None
+    delay_until: Ms | None = None
+    deadline_ms: U64 | None = None
+    deadline_at: Ms | None = None
+    flow_id: Uuid | None = None
+    budget_ids: tuple[Uuid, ...] = ()
+    quota_ids: tuple[Uuid, ...] = ()
+    fairness_key: str | None = None
+    uuid: Uuid | None = None
+    """The caller's own id, so that a repeat is recognised."""
+
+
+class SubmissionBatch(Struct, frozen=True):
+    """Up to a thousand pieces of work; one bad item does not fail the others."""
+
+    items: Annotated[list[msgspec.Raw], Meta(min_length=1, max_length=1000)]
+
+
+_ITEM = msgspec.json.Decoder(Submission)
+
+
+def creation(call: Call, item: Submission) -> CreateExecution:
+    """Turn a submission into the command that creates it."""
+    now = call.store.now()
+    payload, encoding = json_or_base64("input", item.input, item.input_base64, b"null")
+    namespace = call.namespace(item.namespace)
+    uuid = item.uuid or new_uuid()
+    key = item.idempotency_key or ""
+    partitions = call.store.partitions
+    checks.text("idempotency_key", key, empty=True)
+    checks.name("namespace", namespace)
+    execution_id = ids.for_key(namespace, key, uuid, partitions) if key else ids.spread(uuid, partitions)
+    return CreateExecution(
+        execution_id=execution_id, execution_kind=item.kind, lane_id=item.lane, namespace=namespace,
+        creator_identity=item.creator or "", input_payload=payload or b"", payload_encoding=encoding,
+        priority=item.priority, idempotency_key=key, tags=checks.tags(item.tags),
+        policy=optional_json(item.policy),
+        delay_until=later(now, "delay", item.delay_ms, item.delay_until),
+        execution_deadline_at=later(now, "deadline", item.deadline_ms, item.deadline_at),
+        flow_id=item.flow_id or "", budget_ids=item.budget_ids, quota_ids=item.quota_ids,
+        fairness_key=item.fairness_key or "", actor=item.creator or call.actor,
+    )  # fmt: skip
+
+
+def shown(reply: Created | Duplicate) -> dict[str, Any]:
+    """Show what a submission led to."""
+    return {
+        "execution_id": reply.execution_id,
+        "public_state": reply.public_state or None,
+        "duplicate": isinstance(reply, Duplicate),
+    }
+
+
+@endpoint(
+    "POST", "/v1/submit", Need.SUBMIT, body=Submission, limit=PAYLOAD,
+    answers=((201, "A new execution."), (200, "The id or the key was used before.")),
+)  # fmt: skip
+async def submit(call: Call) -> Answer:
+    """Submit one piece of work."""
+    reply = await call.apply(creation(call, call.body))
+    return Answer(shown(reply), 200 if isinstance(reply, Duplicate) else 201)
+
+
+@endpoint("POST", "/v1/submit/batch", Need.SUBMIT, body=SubmissionBatch, limit=BATCH)
+async def submit_batch(call: Call) -> Answer:
+    """Submit many pieces of work; results come in order, each a submission's answer or its error."""
+    commands: list[CreateExecution] = []
+    results: list[dict[str, Any] | None] = []
+    for raw in call.body.items:
+        try:
+            commands.append(creation(call, _decode(raw)))
+            results.append(None)
+        except (HttpError, FlowFabricError) as error:
+            results.append(_refused(error))
+    replies = iter(await call.apply_many(commands))
+    for place, result in enumerate(results):
+        if result is None:
+            reply = next(replies)
+            results[place] = _refused(reply) if isinstance(reply, FlowFabricError) else shown(reply)
+    return Answer({"results": results})
+
+
+def _decode(raw: msgspec.Raw) -> Submission:
+    from flowfabric.server.gate import decode_body  # noqa: PLC0415 - the gate loads the routes
+
+    item: Submission = decode_body(_ITEM, bytes(raw))
+    return item
+
+
+def _refused(error: HttpError | FlowFabricError) -> dict[str, Any]:
+    refusal = from_engine(error, classic=False) if isinstance(error, FlowFabricError) else error
+    body = {"error": refusal.error, "kind": refusal.kind or refusal.code, "code": refusal.code,
+            "retryable": refusal.retryable}  # fmt: skip
+    return body | ({"field": refusal.field} if refusal.field else {})
