@@ -73,9 +73,15 @@ class Writer:
     async def close(self) -> None:
         """Finish what is queued, then close."""
         self._queue.put(None)
-        await asyncio.to_thread(
-            self._thread.join
-        )  # closing writes the log back; it must not reach into the next run
+        # Closing writes the log back; it must not reach into the next run.
+        await asyncio.to_thread(self._thread.join)
+
+
+def insert(k: int, body: bytes) -> Work:
+    def work(db: sqlite3.Connection) -> None:
+        db.execute(INSERT, (k, body))
+
+    return work
 
 
 def claim(worker: str) -> Work:
@@ -110,7 +116,7 @@ async def run(folder: Path, settings: Settings) -> Rates:
 
     async def submitter() -> None:
         for k in numbers:
-            await writer.do(lambda db, k=k: db.execute(INSERT, (k, body)) and None)
+            await writer.do(insert(k, body))
 
     async def slot(worker: str) -> int:
         done = 0

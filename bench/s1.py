@@ -100,7 +100,7 @@ async def drain_with(store: Commands, settings: Settings, slots: int, name: str)
 
 def drain_in_process(path: str, settings: Settings, name: str, ready: Any, go: Any, done: Any) -> None:
     async def main() -> None:
-        store = await SqliteStore.open(path, synchronous=settings.synchronous)  # type: ignore[arg-type]
+        store = await SqliteStore.open(path, synchronous=settings.synchronous)
         ready.release()
         await asyncio.to_thread(go.wait)
         count = await drain_with(store, settings, settings.slots // settings.processes, name)
@@ -124,7 +124,7 @@ def drain_in_processes(path: str, settings: Settings) -> float:
         ready.acquire()
     begin = time.monotonic()
     go.set()
-    results = [done.get(timeout=300) for _ in workers]
+    results: list[tuple[int, float]] = [done.get(timeout=300) for _ in workers]
     for worker in workers:
         worker.join()
     assert sum(count for count, _ in results) == settings.tasks
@@ -147,7 +147,7 @@ async def idle(store: Commands, body: bytes) -> list[float]:
 
 async def engine_once(folder: Path, settings: Settings) -> tuple[Rates, list[float]]:
     path = str(folder / "engine.db")
-    store = await SqliteStore.open(path, synchronous=settings.synchronous)  # type: ignore[arg-type]
+    store = await SqliteStore.open(path, synchronous=settings.synchronous)
     begin = time.perf_counter()
     await submit_all(store, settings)
     submitted = time.perf_counter() - begin

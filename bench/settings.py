@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from flowfabric.storage.sqlite.connection import Synchronous
+
 
 class Settings(msgspec.Struct, frozen=True):
     """One run of a scenario."""
@@ -16,7 +18,7 @@ class Settings(msgspec.Struct, frozen=True):
     slots: int = 16
     processes: int = 1
     runs: int = 3
-    synchronous: str = "NORMAL"
+    synchronous: Synchronous = "NORMAL"
     claims: str = "shared"
     """`shared`: one worker claims for all its free slots; `single`: every slot claims for itself."""
 

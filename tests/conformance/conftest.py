@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+
 from support.clock import ManualClock
 from support.driver import Driver
 from support.stores import STORES, half

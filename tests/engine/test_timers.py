@@ -63,7 +63,7 @@ async def test_a_failing_step_blocks_nobody_else(ff: Driver, monkeypatch: pytest
     decide = type(ff.store).apply_many
 
     async def failing(store: Front, commands: list[Command[object]]) -> list[object]:
-        replies: list[object] = await decide(store, commands)  # type: ignore[arg-type]
+        replies = await decide(store, commands)
         return [
             InternalError("boom") if getattr(command, "execution_id", "") == bad else reply
             for command, reply in zip(commands, replies, strict=True)

@@ -6,10 +6,10 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from support.clock import ManualClock
-from support.driver import Driver
 
 from flowfabric.storage.sqlite import SqliteStore
+from support.clock import ManualClock
+from support.driver import Driver
 
 DAMAGE = {
     "claimable": "update execution set claim_score = null where claim_score is not null",

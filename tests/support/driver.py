@@ -60,14 +60,14 @@ class Driver:
 
     async def claim(self, **fields: Any) -> tuple[Task, ...]:
         """Claim from the default lane as worker w1."""
-        fields = {
+        defaults: dict[str, Any] = {
             "worker_id": "w1",
             "worker_instance_id": "w1-a",
             "lanes": ("default",),
             "mint": new_uuid(),
             "lease_ttl_ms": LEASE,
-        } | fields
-        return (await self.store.apply(Claim(**fields))).tasks
+        }
+        return (await self.store.apply(Claim(**defaults | fields))).tasks
 
     async def claim_one(self, **fields: Any) -> Task:
         """Claim exactly one task."""
