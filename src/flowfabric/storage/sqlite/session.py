@@ -114,8 +114,8 @@ class Session:
 
     def version(self) -> int:
         """Return a number that changes when another connection has written."""
-        number: int = self._db.execute("pragma data_version").fetchone()[0]
-        return number
+        ((number,),) = self._patiently(lambda: self._db.execute("pragma data_version").fetchall())
+        return int(number)
 
     def close(self) -> None:
         """Let the connection go."""

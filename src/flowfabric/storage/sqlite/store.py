@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import random
 import threading
@@ -74,7 +75,8 @@ class SqliteStore(Front):
         store._chance = chance
         if store._peers is not None:
             store._peers.start()
-            store._poll = asyncio.create_task(store._watch_others())
+            seen = await asyncio.to_thread(session.version)
+            store._poll = asyncio.create_task(store._watch_others(seen))
         return store
 
     def _draw(self) -> float:
@@ -114,16 +116,21 @@ class SqliteStore(Front):
         except FlowFabricError as error:
             return error
 
-    async def _watch_others(self) -> None:
-        """Look once a second whether other processes wrote: the safety net under the datagrams."""
+    async def _watch_others(self, seen: int) -> None:
+        """Look once a second whether other processes wrote: the safety net under the datagrams.
+
+        A datagram that was heard may not have been the only one, so every fifth look trusts none.
+        """
         assert self._peers is not None
-        seen = await self._writer.call(Session.version)
-        for turn in range(1, 2**62):
+        untold = False
+        for turn in itertools.count(1):
             await asyncio.sleep(POLL_SECONDS)
-            version = await self._writer.call(Session.version)
-            if version != seen and (not self._peers.heard or turn % 5 == 0):
+            heard, self._peers.heard = self._peers.heard, False
+            before, seen = seen, await self._writer.call(Session.version)
+            untold = untold or seen != before
+            if (seen != before and not heard) or (untold and turn % 5 == 0):
                 self.hub.publish({EVERYTHING})
-            seen, self._peers.heard = version, False
+                untold = False
 
     async def _once(self, name: str, *parameters: Any) -> list[Any]:
         rows: list[Any] = await self._writer.call(lambda session: session.once(name, parameters))
