@@ -6,12 +6,20 @@ from typing import Any
 
 import pytest
 
-from flowfabric.model.contracts.create import PauseLane, SetTags, UnpauseLane
+from flowfabric.model.contracts.create import Pause, PauseLane, SetTags, UnpauseLane
 from flowfabric.model.contracts.lease import Cancel
-from flowfabric.model.contracts.reads import LaneView, ListExecutions, ListLanes, ReadInbox
+from flowfabric.model.contracts.reads import (
+    IdPage,
+    LaneView,
+    ListExecutions,
+    ListLanes,
+    ListPartition,
+    ReadInbox,
+)
+from flowfabric.model.ids import execution_id
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Public
-from support.driver import Driver
+from support.driver import Driver, new_uuid
 from support.waiting import open_pending, suspend, suspended, unanswered
 
 
@@ -247,3 +255,27 @@ async def test_the_inbox_has_pages(ff: Driver) -> None:
             break
     assert sizes == [2, 2, 1]
     assert seen == [wait.waitpoint.waitpoint_id for wait in waits]
+
+
+async def test_a_partition_lists_its_ids_in_order(ff: Driver) -> None:
+    mine = [execution_id(7, new_uuid()) for _ in range(5)]
+    others = [execution_id(partition, new_uuid()) for partition in (0, 6, 8, 70, 77)]
+    for place, name in enumerate(mine + others):
+        await ff.create(execution_id=name, namespace="team" if place % 2 else "default")
+    mine.sort()
+    assert await ff.store.read(ListPartition(partition=7)) == IdPage(tuple(mine), "")
+    first = await ff.store.read(ListPartition(partition=7, limit=3))
+    assert first == IdPage(tuple(mine[:3]), mine[2])
+    rest = await ff.store.read(ListPartition(partition=7, limit=3, after=first.next))
+    assert rest == IdPage(tuple(mine[3:]), "")
+    team = await ff.store.read(ListPartition(partition=7, namespace="team"))
+    assert len(team.ids) == 2
+    assert (await ff.store.read(ListPartition(partition=9))).ids == ()
+
+
+async def test_eligible_work_can_be_listed(ff: Driver) -> None:
+    ready, held, later = await ff.create(), await ff.create(), await ff.create(delay_until=ff.clock() + 9_999)
+    await ff.store.apply(Pause(execution_id=held))
+    assert await found(ff, eligible=True) == [ready]
+    assert await found(ff, eligible=True, lane_id="default") == [ready]
+    assert await found(ff, eligible=True, states=(Public.DELAYED,)) == [later, ready]

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.server import Api, running
 
 from flowfabric.storage import open_store
 from flowfabric.storage.base import Upkeep
+from support.server import Api, running
 
 Serve = Callable[..., Awaitable[Api]]
 

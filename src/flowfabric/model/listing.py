@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from flowfabric.model.contracts.reads import ListExecutions
+from flowfabric.model.contracts.reads import ListExecutions, ListPartition
 from flowfabric.model.records import Execution
+from flowfabric.model.state import Eligibility, Phase
 
 LOOK_AHEAD: Final = 10
 """Rows looked at for each row asked for; a page may be short while there is a next one."""
@@ -18,9 +20,8 @@ def driven(question: ListExecutions, run: Execution) -> bool:
     if question.tags:
         return question.tags[0] in run.tags
     if question.lane_id:
-        return run.lane_id == question.lane_id and (
-            not question.states or run.public_state in question.states
-        )
+        states = question.looked_at()
+        return run.lane_id == question.lane_id and (not states or run.public_state in states)
     return True
 
 
@@ -29,10 +30,35 @@ def matches(question: ListExecutions, run: Execution) -> bool:
     return (
         driven(question, run)
         and (not question.lane_id or run.lane_id == question.lane_id)
-        and (not question.states or run.public_state in question.states)
+        and _in_state(question, run)
         and (not question.namespace or run.namespace == question.namespace)
         and (not question.execution_kind or run.execution_kind == question.execution_kind)
         and all(tag in run.tags for tag in question.tags)
         and (not question.created_after or run.created_at > question.created_after)
         and (not question.created_before or run.created_at < question.created_before)
     )
+
+
+def _in_state(question: ListExecutions, run: Execution) -> bool:
+    if not question.states and not question.eligible:
+        return True
+    eligible = run.lifecycle_phase is Phase.RUNNABLE and run.eligibility_state is Eligibility.NOW
+    return run.public_state in question.states or (question.eligible and eligible)
+
+
+def rows_to_look_at(question: ListPartition) -> int:
+    """How many rows of a partition one page may cost."""
+    return question.limit * LOOK_AHEAD if question.namespace else question.limit
+
+
+def id_page(question: ListPartition, rows: Sequence[tuple[str, str]]) -> tuple[tuple[str, ...], str]:
+    """Choose a page out of ids with their namespaces; one row more than may be looked at says that there is a next."""
+    found: list[str] = []
+    last = ""
+    for seen, (execution_id, namespace) in enumerate(rows):
+        if seen == rows_to_look_at(question) or len(found) == question.limit:
+            return tuple(found), last
+        last = execution_id
+        if question.namespace in {"", namespace}:
+            found.append(execution_id)
+    return tuple(found), ""

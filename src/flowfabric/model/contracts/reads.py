@@ -10,7 +10,15 @@ from flowfabric.model import checks
 from flowfabric.model.contracts.base import Command, ExecutionCommand, Need
 from flowfabric.model.contracts.lease import SignalView, StepView
 from flowfabric.model.errors import invalid
-from flowfabric.model.ids import check_uuid, parse_cursor, parse_entry_id
+from flowfabric.model.ids import (
+    FLOW,
+    MAX_PARTITIONS,
+    check_uuid,
+    parse_cursor,
+    parse_entry_id,
+    parse_execution_id,
+    partition_key,
+)
 from flowfabric.model.limits import FRAME_READ_MAX, MAX_INT
 from flowfabric.model.records import (
     Attempt,
@@ -261,6 +269,8 @@ class ListExecutions(Question[ExecutionPage], frozen=True, kw_only=True):
 
     lane_id: str = ""
     states: tuple[Public, ...] = ()
+    eligible: bool = False
+    """Besides those states: whatever may be claimed at once."""
     namespace: str = ""
     execution_kind: str = ""
     flow_id: str = ""
@@ -280,6 +290,42 @@ class ListExecutions(Question[ExecutionPage], frozen=True, kw_only=True):
             checks.lane(self.lane_id)
         for field in ("created_after", "created_before", "after"):
             checks.integer(field, getattr(self, field), 0, MAX_INT)
+
+    def looked_at(self) -> tuple[Public, ...]:
+        """The states in which anything wanted can be; empty means all."""
+        if self.eligible and Public.WAITING not in self.states:
+            return (*self.states, Public.WAITING)
+        return self.states
+
+
+class IdPage(Page, frozen=True):
+    """Ids of executions in the order of their text."""
+
+    ids: tuple[str, ...]
+    next: str
+
+
+class ListPartition(Question[IdPage], frozen=True, kw_only=True):
+    """List the ids of one partition."""
+
+    partition: int
+    namespace: str = ""
+    """Only of this one; a page may then be short while there is a next one."""
+    after: str = ""
+    limit: int = 50
+
+    def check(self) -> None:
+        """Check partition, cursor and limit."""
+        super().check()
+        checks.integer("partition", self.partition, 0, MAX_PARTITIONS)
+        _limit(self.limit)
+        if self.after:
+            parse_execution_id(self.after)
+
+    def bounds(self) -> tuple[str, str]:
+        """Between which texts, both exclusive, the ids lie."""
+        low = partition_key(FLOW, self.partition)
+        return max(f"{low}:", self.after), f"{low};"  # the character after the colon
 
 
 class InboxPage(Page, frozen=True):

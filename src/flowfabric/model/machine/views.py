@@ -14,12 +14,14 @@ from flowfabric.model.contracts.reads import (
     GetResult,
     GetStep,
     HistoryPage,
+    IdPage,
     LaneView,
     ListAttempts,
     ListExecutions,
     ListKids,
     ListLanes,
     ListLeases,
+    ListPartition,
     ListSteps,
     ListWorkers,
     ReadDue,
@@ -182,6 +184,13 @@ def list_executions(space: Workspace, question: ListExecutions) -> ExecutionPage
     """Return a page of executions as the store found them."""
     runs, cursor = space.get("executions", question)
     return ExecutionPage(runs, cursor)
+
+
+@step(ListPartition)
+def list_partition(space: Workspace, question: ListPartition) -> IdPage:
+    """Return ids of one partition."""
+    ids, cursor = space.get("partition", question)
+    return IdPage(ids, cursor)
 
 
 @step(ReadFeed)

@@ -10,9 +10,9 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from flowfabric.model.contracts.base import Need
-from flowfabric.model.contracts.reads import FeedEntry, ListExecutions
+from flowfabric.model.contracts.reads import FeedEntry, ListExecutions, ListPartition
 from flowfabric.model.indexes import claimable, placement, route_of, score
-from flowfabric.model.listing import LOOK_AHEAD, driven, matches
+from flowfabric.model.listing import LOOK_AHEAD, driven, id_page, matches, rows_to_look_at
 from flowfabric.model.machine import Effect, Head, Wishes, Workspace
 from flowfabric.model.presence import forget_at, presence, presence_key
 from flowfabric.model.records import Event, Execution, Frame, Memo, Route, Worker
@@ -129,6 +129,11 @@ class Tables:
             if matches(question, run):
                 found.append(run)
         return tuple(found), 0
+
+    def _partition(self, question: ListPartition) -> tuple[tuple[str, ...], str]:
+        low, high = question.bounds()
+        rows = sorted((run.execution_id, run.namespace) for run in self.runs if low < run.execution_id < high)
+        return id_page(question, rows[: rows_to_look_at(question) + 1])
 
     def _inbox(self, after: int, limit: int) -> tuple[tuple[int, str, Any], ...]:
         rows = [

@@ -8,7 +8,7 @@ from typing import Final
 
 from flowfabric.model.contracts.reads import FeedEntry, ListExecutions
 from flowfabric.model.limits import MAX_INT
-from flowfabric.model.listing import LOOK_AHEAD, matches
+from flowfabric.model.listing import LOOK_AHEAD, id_page, matches, rows_to_look_at
 from flowfabric.model.machine import Head, Wishes, Workspace
 from flowfabric.model.records import Execution, Payload, Route
 from flowfabric.model.state import Public
@@ -175,6 +175,11 @@ class Loader:
             page = yield from self._list(question)
             self.space.learn(("executions", (question,)), page)
 
+    def _partitions(self, keys: list[Row]) -> Plan[None]:
+        for (question,) in keys:
+            (rows,) = yield Fetch("partition", [(*question.bounds(), rows_to_look_at(question) + 1)])
+            self.space.learn(("partition", (question,)), id_page(question, rows))
+
     def _list(self, question: ListExecutions) -> Plan[tuple[tuple[Execution, ...], int]]:
         order = "newest" if question.newest_first else "oldest"
         look = question.limit * LOOK_AHEAD
@@ -185,7 +190,7 @@ class Loader:
         elif question.tags:
             answers = yield Fetch(f"list tag {order}", [(*question.tags[0], *bounds)])
         elif question.lane_id:
-            states = dict.fromkeys(question.states or Public)
+            states = dict.fromkeys(question.looked_at() or Public)
             answers = yield Fetch(f"list lane {order}", [(question.lane_id, str(s), *bounds) for s in states])
         else:
             answers = yield Fetch(f"list {order}", [bounds])
@@ -227,5 +232,6 @@ _SPECIAL: Final[dict[str, Callable[[Loader, list[Row]], Plan[None]]]] = {
     "lanes": Loader._lanes,  # noqa: SLF001
     "due": Loader._due,  # noqa: SLF001
     "executions": Loader._lists,  # noqa: SLF001
+    "partition": Loader._partitions,  # noqa: SLF001
 }
 """Wishes that are more than one record by its key."""

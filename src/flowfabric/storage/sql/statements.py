@@ -26,6 +26,8 @@ FETCH: Final[dict[str, LiteralString]] = {
     "lane": "select rec from lane where id = ?",
     "worker": "select rec from worker where namespace = ? and instance = ?",
     "keyring": "select rec from keyring where one = 1",
+    "token": "select rec from access where id = ?",
+    "token*": "select id, rec from access",
     # All records of one kind that belong to an execution: the rest of each key, then the record.
     "attempt*": f"select i, rec from attempt where {_BY_ID}",
     "waitpoint*": f"select id, rec from waitpoint where {_BY_ID}",
@@ -52,6 +54,7 @@ FETCH: Final[dict[str, LiteralString]] = {
     "oldest waiting": "select created from execution where lane = ? and state = 'waiting' order by k limit 1",
     "due": "select id, k, rec from execution where due is not null and due <= ? order by due, id limit ?",
     "next due": "select min(due) from execution where due is not null and due > ?",
+    "partition": "select id, namespace from execution where id > ? and id < ? order by id limit ?",
     # Lists: one index drives each; the direction is the statement's last word.
     "list newest": "select k, rec from execution where k < ? order by k desc limit ?",
     "list oldest": "select k, rec from execution where k > ? order by k limit ?",
@@ -112,6 +115,8 @@ WRITE: Final[dict[str, LiteralString]] = {
     "on conflict (namespace, instance) do update set expires = excluded.expires, rec = excluded.rec",
     "drop worker": "delete from worker where namespace = ? and instance = ?",
     "put keyring": "insert into keyring (one, rec) values (1, ?) on conflict (one) do update set rec = excluded.rec",
+    "put token": "insert into access (id, rec) values (?, ?) on conflict (id) do update set rec = excluded.rec",
+    "drop token": "delete from access where id = ?",
     "add tally": "insert into tally (lane, namespace, state, n) values (?, ?, ?, ?) "
     "on conflict (lane, namespace, state) do update set n = tally.n + excluded.n",
     "add waiting": "update route set waiting = waiting + ? where id = ?",
