@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.reads import Question
-from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.contracts.reads import Describe, Question
+from flowfabric.model.errors import FlowFabricError, refuse
 from flowfabric.server.errors import HttpError
 from flowfabric.server.forms import path_execution
 from flowfabric.server.roles import Principal
@@ -33,6 +34,13 @@ class Answer(Struct, frozen=True):
     response: Any = None
 
 
+class ClientGone(HttpError):
+    """Nobody waits for the answer any more; nobody reads this one either."""
+
+    def __init__(self) -> None:
+        super().__init__(499, "the client went away", "client_gone", kind="client_gone")
+
+
 class Call:
     """A request that was let in: checked, limited, decoded."""
 
@@ -43,6 +51,7 @@ class Call:
         "path",
         "principal",
         "query_text",
+        "receive",
         "request_id",
         "scope",
         "server",
@@ -65,6 +74,8 @@ class Call:
         self.query_text = query_text
         self.body = body
         self.request_id = request_id
+        self.receive: Any = None
+        """The rest of the request, for handlers that wait: it tells when the client goes away."""
         self._query: Any = None
 
     @property
@@ -99,6 +110,41 @@ class Call:
     async def read(self, question: Question[R]) -> R:
         """Ask the store."""
         return await self.store.read(question)
+
+    async def visible(self, execution_id: str) -> str:
+        """Give the id back if the principal may see that execution; to others it does not exist."""
+        if self.principal.namespace:
+            run = (await self.read(Describe(execution_id=execution_id))).run
+            if run.namespace != self.principal.namespace:
+                raise refuse("execution_not_found", field="execution_id")
+        return execution_id
+
+    async def while_connected(
+        self, work: Coroutine[Any, Any, R], give_back: Callable[[R], Awaitable[None]] | None = None
+    ) -> R:
+        """Wait for something as long as the client waits; when it goes away, the work is cancelled.
+
+        What the work brought in that very moment is handed to `give_back`.
+        """
+        doing = asyncio.ensure_future(work)
+        watching = asyncio.ensure_future(self._client_gone())
+        try:
+            await asyncio.wait((doing, watching), return_when=asyncio.FIRST_COMPLETED)
+            if not watching.done():
+                return doing.result()
+            doing.cancel()
+            await asyncio.wait((doing,))
+            if give_back is not None and not doing.cancelled() and doing.exception() is None:
+                await give_back(doing.result())
+            raise ClientGone
+        finally:
+            doing.cancel()
+            watching.cancel()
+            await asyncio.gather(doing, watching, return_exceptions=True)
+
+    async def _client_gone(self) -> None:
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
 
     @property
     def execution_id(self) -> str:

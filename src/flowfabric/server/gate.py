@@ -89,6 +89,7 @@ class Gate:
         body = await self._body(route, headers, receive)
         query_text = scope["query_string"].decode("latin-1")
         call = Call(self._server, scope, principal, path, query_text, body, request_id)
+        call.receive = receive
         if route.query is not None:
             call.query = decode_query(route.query, query_text)
         return await route.handler(call)
