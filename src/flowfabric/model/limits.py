@@ -29,6 +29,8 @@ PRIORITY_STEP: Final = 1_000_000_000_000
 MAX_LANE_BYTES: Final = 64
 MAX_LANES_PER_CLAIM: Final = 64
 MAX_TASKS_PER_CLAIM: Final = 256
+MAX_TOKENS: Final = 1_000
+"""Tokens of people and programs: few enough to be read at once."""
 MAX_BATCH: Final = 1_000
 
 MAX_CAPABILITIES: Final = 256

@@ -369,6 +369,27 @@ class Lane(Record, frozen=True, array_like=True, gc=False):
     pause_reason: str = ""
 
 
+class AccessToken(Record, frozen=True, array_like=True, gc=False):
+    """A token that opens a server, as its digest. `repr` hides even that."""
+
+    version: int
+    token_id: str
+    name: str
+    role: str
+    digest: str
+    """SHA-256 of the token, in hex."""
+    namespace: str = ""
+    expires_at: int = 0
+    created_at: int = 0
+    created_by: str = ""
+
+    def __repr__(self) -> str:
+        return shown_text(self, digest=hide)
+
+    def __rich_repr__(self) -> Iterator[tuple[str, object]]:  # type: ignore[override]
+        return shown(self, digest=hide)
+
+
 class Worker(Record, frozen=True, array_like=True, gc=False):
     """A worker process that has registered, or has asked for work lately."""
 

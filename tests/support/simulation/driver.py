@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any, Final
 
+from flowfabric.model.contracts.access import CreateToken, DeleteToken
 from flowfabric.model.contracts.base import Command, Fence
 from flowfabric.model.contracts.create import (
     Block,
@@ -57,13 +58,19 @@ from flowfabric.model.contracts.waiting import (
     ResumeExecution,
     Suspend,
 )
-from support.simulation import making_leases, making_questions, making_upkeep, making_waits, making_work
+from support.simulation import (
+    making_leases,
+    making_questions,
+    making_upkeep,
+    making_waits,
+    making_work,
+)
 from support.simulation.actions import Action, Apply, Collect, Jump, Many, Restart, Sweep
 from support.simulation.draw import Draw
 from support.simulation.making import MAKERS, Hand
 from support.simulation.world import LOST, Known, World
 
-assert all((making_leases, making_questions, making_upkeep, making_waits, making_work))
+assert all((making_access, making_leases, making_questions, making_upkeep, making_waits, making_work))
 
 Kind = type[Command[Any]]
 ENDED: Final[tuple[tuple[int, Kind], ...]] = (
@@ -95,6 +102,7 @@ FITTING: Final[dict[str, tuple[tuple[int, Kind], ...]]] = {
 }  # fmt: skip
 ASIDE: Final[tuple[tuple[int, Kind], ...]] = (
     (2, PauseLane), (3, RegisterWorker), (3, HeartbeatWorker), (1, MarkWorkerDead), (1, RotateSecret),
+    (1, CreateToken), (1, DeleteToken),
 )  # fmt: skip
 """What is not about an execution."""
 CROWD: Final[tuple[Kind, ...]] = (Claim, Claim, CreateExecution, Pause)

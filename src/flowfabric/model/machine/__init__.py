@@ -1,6 +1,7 @@
 """The state machine: one pure step for every operation. Importing this package registers all of them."""
 
 from flowfabric.model.machine import (
+    access,
     claim,
     create,
     describe,
@@ -27,6 +28,7 @@ __all__ = [
     "Move",
     "Wishes",
     "Workspace",
+    "access",
     "claim",
     "create",
     "describe",

@@ -9,6 +9,7 @@ import msgspec
 from flowfabric.model.errors import Corruption, SchemaTooNew
 from flowfabric.model.records import (
     VERSION,
+    AccessToken,
     Attempt,
     Event,
     Execution,
@@ -42,6 +43,7 @@ TYPES: Final[dict[str, type[Record | KeyRing]]] = {
     "memo": Memo,
     "lane": Lane,
     "worker": Worker,
+    "token": AccessToken,
     "keyring": KeyRing,
 }
 

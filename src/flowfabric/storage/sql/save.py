@@ -251,10 +251,15 @@ def _owned(kind: str) -> Save:
 
 
 def _plain(kind: str) -> Save:
-    """Save records that stand alone and are never deleted."""
+    """Save records that stand alone."""
 
     def save(_: Saver, changes: list[Change]) -> Plan[None]:
-        yield Write(f"put {kind}", [(*key, encode(new)) for key, _, new in changes])
+        put = [(*key, encode(new)) for key, _, new in changes if new is not None]
+        if put:
+            yield Write(f"put {kind}", put)
+        gone = [key for key, _, new in changes if new is None]
+        if gone:
+            yield Write(f"drop {kind}", gone)
 
     return save
 
@@ -264,7 +269,7 @@ _SAVERS: Final[dict[str, Save]] = {
     "waitpoint": Saver._waitpoints,  # noqa: SLF001
     "memo": Saver._memos,  # noqa: SLF001
     "worker": Saver._workers,  # noqa: SLF001
-    **{kind: _plain(kind) for kind in ("lane", "keyring")},
+    **{kind: _plain(kind) for kind in ("lane", "keyring", "token")},
     **{
         kind: _owned(kind)
         for kind in ("result", "attempt", "suspension", "signal", "stream", "summary", "step")

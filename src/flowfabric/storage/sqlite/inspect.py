@@ -44,6 +44,7 @@ def _dump(session: Session) -> Dump:
             (ns, i): decode("worker", rec)
             for ns, i, rec in rows("select namespace, instance, rec from worker")
         },
+        "token": {(id_,): decode("token", rec) for id_, rec in rows("select id, rec from access")},
         "keyring": {tuple(key): decode("keyring", rec) for *key, rec in rows("select rec from keyring")},
     }
     for kind, columns in _OWNED.items():

@@ -1,0 +1,45 @@
+"""Tokens of people and programs: created, listed, deleted."""
+
+from __future__ import annotations
+
+from flowfabric.model.contracts.access import CreateToken, DeleteToken, ListTokens
+from flowfabric.model.errors import refuse
+from flowfabric.model.limits import MAX_TOKENS
+from flowfabric.model.machine.workspace import Workspace, step
+from flowfabric.model.records import VERSION, AccessToken
+
+
+@step(CreateToken)
+def create_token(space: Workspace, command: CreateToken) -> AccessToken:
+    """Store a token; a repeat with the same id and digest answers as the first time."""
+    tokens: list[AccessToken] = space.children("token")
+    known = next((token for token in tokens if token.token_id == command.token_id), None)
+    if known is not None:
+        if known.digest != command.digest:
+            raise refuse("invalid_input", text="this id belongs to another token", field="token_id")
+        return known
+    if len(tokens) >= MAX_TOKENS:
+        raise refuse("invalid_input", text=f"there are {MAX_TOKENS} tokens; delete one first", field="name")
+    token = AccessToken(
+        VERSION, command.token_id, command.name, command.role, command.digest, command.namespace,
+        command.expires_at, space.now, command.actor,
+    )  # fmt: skip
+    space.put("token", command.token_id, value=token)
+    return token
+
+
+@step(DeleteToken)
+def delete_token(space: Workspace, command: DeleteToken) -> AccessToken:
+    """Forget a token."""
+    token: AccessToken | None = space.get("token", command.token_id)
+    if token is None:
+        raise refuse("not_found", text="there is no such token", field="token_id")
+    space.put("token", command.token_id, value=None)
+    return token
+
+
+@step(ListTokens)
+def list_tokens(space: Workspace, _: ListTokens) -> tuple[AccessToken, ...]:
+    """Return every token, the oldest first."""
+    tokens: list[AccessToken] = space.children("token")
+    return tuple(sorted(tokens, key=lambda token: (token.created_at, token.token_id)))

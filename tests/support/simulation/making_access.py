@@ -1,0 +1,31 @@
+"""Making tokens of people and programs."""
+
+from __future__ import annotations
+
+from flowfabric.model.contracts.access import CreateToken, DeleteToken, ListTokens
+from support.simulation.making import Hand, maker
+
+IDS = tuple(f"00000000-0000-4000-8000-00000000000{n}" for n in range(4))
+
+
+@maker(CreateToken)
+def create_token(hand: Hand) -> CreateToken:
+    draw = hand.draw
+    return CreateToken(
+        token_id=draw.pick(IDS),
+        name=draw.pick(("ci", "ops", "")),
+        role=draw.pick(("worker", "reader")),
+        digest=draw.pick(("ab" * 32, "cd" * 32, "odd")),
+        namespace=draw.pick(("", "tenant")),
+        expires_at=draw.pick((0, 0, hand.soon())),
+    )
+
+
+@maker(DeleteToken)
+def delete_token(hand: Hand) -> DeleteToken:
+    return DeleteToken(token_id=hand.draw.pick(IDS))
+
+
+@maker(ListTokens)
+def list_tokens(_: Hand) -> ListTokens:
+    return ListTokens()
