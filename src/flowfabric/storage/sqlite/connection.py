@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import re
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import resources
@@ -21,6 +23,7 @@ from flowfabric.model.errors import (
 
 APPLICATION_ID: Final = 0x46464142  # "FFAB": tells our files from other SQLite files
 MEMORY: Final = ":memory:"
+WAL_SECONDS: Final = 10.0
 Synchronous = Literal["OFF", "NORMAL", "FULL", "EXTRA"]
 _MIGRATION: Final = re.compile(r"(\d{4})_\w+\.sql")
 
@@ -37,7 +40,7 @@ def connect(path: str, *, synchronous: Synchronous = "NORMAL", read_only: bool =
             if read_only:
                 db.execute("pragma query_only = on")
             elif path != MEMORY:
-                db.execute("pragma journal_mode = wal")
+                _use_wal(db, path)
             db.execute(f"pragma synchronous = {synchronous}")
             db.execute("pragma temp_store = memory")
             db.execute("pragma cache_size = -16000")
@@ -45,6 +48,20 @@ def connect(path: str, *, synchronous: Synchronous = "NORMAL", read_only: bool =
             db.close()
             raise
         return db
+
+
+def _use_wal(db: sqlite3.Connection, path: str) -> None:
+    """Switch the journal. The first switch needs the file alone, and processes that start together all want it."""
+    give_up = time.monotonic() + WAL_SECONDS
+    while True:
+        try:
+            db.execute("pragma journal_mode = wal")
+        except sqlite3.OperationalError as error:
+            if not isinstance(translate(error, path), StoreBusy) or time.monotonic() > give_up:
+                raise
+        else:
+            return
+        time.sleep(0.001 + 0.004 * random.random())  # noqa: S311 - spreads processes, hides nothing
 
 
 @contextmanager
