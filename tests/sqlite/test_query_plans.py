@@ -12,7 +12,13 @@ from flowfabric.model.ids import Partitions
 from flowfabric.storage.sql.statements import FETCH, OTHER, WRITE
 from flowfabric.storage.sqlite.boot import prepare
 
-SMALL_TABLES = {"workers": "worker", "tallies": "tally", "lane names": "tally", "collect workers": "worker", "token*": "access"}
+SMALL_TABLES = {
+    "workers": "worker",
+    "tallies": "tally",
+    "lane names": "tally",
+    "collect workers": "worker",
+    "token*": "access",
+}
 """Statements that read a whole table on purpose: one row for each worker or token, or for each lane and state."""
 SORTS = {"due", "leases", "lane names", "tallies"}
 """Statements that may sort: equal due times, and a handful of rows."""

@@ -59,6 +59,7 @@ from flowfabric.model.contracts.waiting import (
     Suspend,
 )
 from support.simulation import (
+    making_access,
     making_leases,
     making_questions,
     making_upkeep,
