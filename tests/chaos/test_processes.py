@@ -88,3 +88,21 @@ async def test_the_socket_of_a_killed_process_is_no_hindrance(tmp_path: Path) ->
         assert (await children[1].fact("woken"))["tasks"] == [made]
     await ff.create()
     await store.close()
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("turn", range(3))
+async def test_processes_may_open_a_new_file_together(tmp_path: Path, turn: int) -> None:
+    """All want to switch the journal and to make the tables; each waits for its turn."""
+    path = tmp_path / "flowfabric.db"
+    async with family() as children:
+        for _ in range(3):
+            children.append(await start("opener", str(path)))
+        for child in children:
+            await child.fact("ready")
+        for child in children:
+            child.tell("go")
+        for child in children:
+            await child.fact("opened")
+            await child.end()
+            assert child.process.returncode == 0
