@@ -1,0 +1,99 @@
+"""Which store is meant: one answer for the server, the command line and programs.
+
+What was given, else `FF_STORE`, else `FF_BACKEND` and the variables that go with it, else a SQLite file in the user's
+data folder.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit, urlunsplit
+
+from flowfabric.model.errors import invalid
+
+BACKENDS: Final = ("sqlite", "postgres", "valkey")
+EMBEDDED: Final = "sqlite"
+MEMORY: Final = ":memory:"
+_TRUE: Final = frozenset({"1", "true"})
+_PRIVATE: Final = 0o700
+
+
+def store_url(given: str = "", environ: Mapping[str, str] | None = None) -> str:
+    """Return the URL or path of the store to open."""
+    known = os.environ if environ is None else environ
+    url = given or known.get("FF_STORE", "")
+    if url:
+        return url
+    backend = known.get("FF_BACKEND", "").strip().lower()
+    path = known.get("FF_SQLITE_PATH", "")
+    if backend in {"", EMBEDDED}:
+        return sqlite_path(path) if path else str(default_file(known))
+    if backend == "postgres":
+        if not known.get("FF_POSTGRES_URL"):
+            raise invalid("FF_POSTGRES_URL", "FF_BACKEND=postgres requires FF_POSTGRES_URL")
+        return known["FF_POSTGRES_URL"]
+    if backend == "valkey":
+        return _valkey(known)
+    raise invalid("FF_BACKEND", f"must be one of {', '.join(BACKENDS)}, got '{backend}'")
+
+
+def sqlite_path(text: str) -> str:
+    """Read a path or a `file:` URI."""
+    if not text.startswith("file:"):
+        return text
+    name, _, query = text.removeprefix("file:").partition("?")
+    return MEMORY if "mode=memory" in query.split("&") else name
+
+
+def family(url: str) -> str:
+    """Name the kind of store that a URL opens; a plain path is the embedded one."""
+    scheme, separator, _ = url.partition("://")
+    if not separator:
+        return EMBEDDED
+    return {"postgresql": "postgres", "valkeys": "valkey", "redis": "valkey", "rediss": "valkey"}.get(
+        scheme, scheme
+    )
+
+
+def without_password(url: str) -> str:
+    """Write a URL as logs may show it."""
+    if "@" not in url or "://" not in url:
+        return url
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, f"***@{host}", parts.path, "", ""))
+
+
+def default_file(environ: Mapping[str, str] | None = None) -> Path:
+    """Return where the embedded store lives when nothing else was said."""
+    return _data_folder(os.environ if environ is None else environ) / "flowfabric" / "flowfabric.db"
+
+
+def make_folder(url: str, environ: Mapping[str, str] | None = None) -> None:
+    """Make the folder of the default file, for its owner only; other folders are the user's to make."""
+    path = default_file(environ)
+    if url == str(path):
+        path.parent.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+
+
+def _data_folder(environ: Mapping[str, str]) -> Path:
+    home = Path(environ.get("HOME") or Path.home())
+    if sys.platform == "win32":
+        local = environ.get("LOCALAPPDATA")
+        return Path(local) if local else home / "AppData" / "Local"
+    chosen = environ.get("XDG_DATA_HOME", "")
+    if chosen and Path(chosen).is_absolute():
+        return Path(chosen)
+    return home / "Library" / "Application Support" if sys.platform == "darwin" else home / ".local" / "share"
+
+
+def _valkey(environ: Mapping[str, str]) -> str:
+    secure = environ.get("FF_TLS", "").lower() in _TRUE
+    spread = environ.get("FF_CLUSTER", "").lower() in _TRUE
+    host = environ.get("FF_HOST") or "localhost"
+    port = environ.get("FF_PORT") or "6379"
+    return f"valkey{'s' if secure else ''}://{host}:{port}{'?cluster=true' if spread else ''}"
