@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from flowfabric.model.contracts.reads import ListLeases
+from flowfabric.model.contracts.reads import Describe, ListLeases
 from flowfabric.model.contracts.upkeep import LoseDeadLease, MarkedExpired, MarkWorkerDead
 from flowfabric.storage.base import Commands
 
 
-async def bury(store: Commands, command: MarkWorkerDead) -> tuple[object, int]:
+async def bury(store: Commands, command: MarkWorkerDead, *, only: str = "") -> tuple[object, int]:
     """Mark a worker dead and take its leases; return the outcome and how many leases it lost.
 
     The leases go whether or not the worker was known: one that only claimed may have been forgotten already. A crash
-    in between leaves leases that expire by themselves.
+    in between leaves leases that expire by themselves. `only` names the one namespace whose leases the caller may take.
     """
     outcome = await store.apply(command)
     held = await store.read(ListLeases(worker_instance_id=command.worker_instance_id))
+    if only:
+        runs = [(await store.read(Describe(execution_id=execution_id))).run for execution_id in held]
+        held = tuple(run.execution_id for run in runs if run.namespace == only)
     losses = [
         LoseDeadLease(
             execution_id=execution_id, worker_instance_id=command.worker_instance_id, actor=command.actor

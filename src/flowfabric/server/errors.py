@@ -122,6 +122,14 @@ def from_engine(error: FlowFabricError, *, classic: bool) -> HttpError:
     )  # fmt: skip
 
 
+def refused_item(error: HttpError | FlowFabricError) -> dict[str, Any]:
+    """Show why one item of a batch was refused, where the others were not."""
+    refusal = from_engine(error, classic=False) if isinstance(error, FlowFabricError) else error
+    body = {"error": refusal.error, "kind": refusal.kind or refusal.code, "code": refusal.code,
+            "retryable": refusal.retryable}  # fmt: skip
+    return body | ({"field": refusal.field} if refusal.field else {})
+
+
 def _place(error: FlowFabricError, classic: bool) -> tuple[int, str, bool]:
     code = error.code
     if code in NOT_FOUND:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct, UnsetType
 
+from flowfabric.model.contracts.base import Fence
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.ids import Partitions, check_execution_id, check_uuid
 from flowfabric.model.limits import MAX_INT
@@ -25,6 +26,19 @@ ExecutionIdText = Annotated[str, Meta(pattern=_ID)]
 Uuid = Annotated[str, Meta(pattern=_UUID)]
 LaneText = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[\x20-\x7e]+$")]
 Byte = Annotated[int, Meta(ge=0, le=255)]
+
+
+class FenceForm(Struct, frozen=True):
+    """The proof of holding a lease, as it is sent; whether it is whole is judged with the execution."""
+
+    lease_id: Uuid | None = None
+    lease_epoch: U64 | None = None
+    attempt_id: Uuid | None = None
+
+    def fence(self) -> Fence:
+        """Return what the engine takes."""
+        epoch = -1 if self.lease_epoch is None else self.lease_epoch
+        return Fence(self.lease_id or "", epoch, self.attempt_id or "")
 
 
 class Base64(Struct, frozen=True):

@@ -11,7 +11,7 @@ from flowfabric.model import checks, ids
 from flowfabric.model.contracts.create import Created, CreateExecution, Duplicate
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.server.call import Answer, Call
-from flowfabric.server.errors import HttpError, from_engine
+from flowfabric.server.errors import HttpError, refused_item
 from flowfabric.server.forms import I32, U64, Ms, Uuid, json_or_base64, later, optional_json
 from flowfabric.server.roles import Need
 from flowfabric.server.routing import BATCH, PAYLOAD, endpoint
@@ -104,12 +104,12 @@ async def submit_batch(call: Call) -> Answer:
             commands.append(creation(call, _decode(raw)))
             results.append(None)
         except (HttpError, FlowFabricError) as error:
-            results.append(_refused(error))
+            results.append(refused_item(error))
     replies = iter(await call.apply_many(commands))
     for place, result in enumerate(results):
         if result is None:
             reply = next(replies)
-            results[place] = _refused(reply) if isinstance(reply, FlowFabricError) else shown(reply)
+            results[place] = refused_item(reply) if isinstance(reply, FlowFabricError) else shown(reply)
     return Answer({"results": results})
 
 
@@ -118,10 +118,3 @@ def _decode(raw: msgspec.Raw) -> Submission:
 
     item: Submission = decode_body(_ITEM, bytes(raw))
     return item
-
-
-def _refused(error: HttpError | FlowFabricError) -> dict[str, Any]:
-    refusal = from_engine(error, classic=False) if isinstance(error, FlowFabricError) else error
-    body = {"error": refusal.error, "kind": refusal.kind or refusal.code, "code": refusal.code,
-            "retryable": refusal.retryable}  # fmt: skip
-    return body | ({"field": refusal.field} if refusal.field else {})

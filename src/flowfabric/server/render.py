@@ -1,0 +1,86 @@
+"""Shapes that several answers share."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from flowfabric.model.contracts.lease import SignalView
+from flowfabric.model.contracts.reads import FrameView
+from flowfabric.model.records import Event
+from flowfabric.server.forms import text_or_base64
+
+JSON = "json"
+
+
+def embedded(data: bytes) -> msgspec.Raw | None:
+    """Return bytes that are one JSON value so that they can stand inside an answer as they are; else nothing."""
+    try:
+        data.decode()  # what is only copied is not checked for being text
+        return msgspec.json.decode(data, type=msgspec.Raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def json_or_base64(name: str, data: bytes, encoding: str) -> dict[str, Any]:
+    """Show stored bytes as the JSON value that they are, or under `<name>_base64`."""
+    value = embedded(data) if encoding == JSON else None
+    if value is not None:
+        return {name: value}
+    return {f"{name}_base64": base64.b64encode(data).decode()}
+
+
+def signals(views: Iterable[SignalView]) -> list[dict[str, Any]]:
+    """Show the signals that ended a wait."""
+    return [
+        {
+            "signal_id": view.signal_id,
+            "signal_name": view.signal_name,
+            "signal_category": view.signal_category,
+            "source_type": view.source_type,
+            "source_identity": view.source_identity,
+            "correlation_id": view.correlation_id,
+            "accepted_at": view.accepted_at,
+            "payload_encoding": view.payload_encoding,
+        }
+        | text_or_base64(view.payload)
+        for view in views
+    ]
+
+
+def history_line(event: Event) -> dict[str, Any]:
+    """Show one line of an execution's history."""
+    return {
+        "seq": event.seq,
+        "at": event.at,
+        "event": event.event,
+        "attempt_index": event.attempt_index if event.attempt_index >= 0 else None,
+        "lease_epoch": event.lease_epoch,
+        "actor": event.actor,
+        "from": event.from_state or None,
+        "to": event.to_state,
+        "details": dict(event.details),
+    } | ({"reason": event.reason} if event.reason else {})
+
+
+def frame_fields(view: FrameView) -> dict[str, str]:
+    """Show what a frame holds, all of it as text; bytes that are no text come as base64 and say so."""
+    frame = view.frame
+    try:
+        payload, encoding = frame.payload.decode(), frame.encoding
+    except UnicodeDecodeError:
+        payload, encoding = base64.b64encode(frame.payload).decode(), "base64"
+    fields = {
+        "frame_type": frame.frame_type, "ts": str(frame.ts), "payload": payload, "encoding": encoding,
+        "source": frame.source, "mode": frame.mode,
+    }  # fmt: skip
+    further = {
+        "correlation_id": frame.correlation_id,
+        "summary_version": str(frame.summary_version or ""),
+        "ttl_ms": str(frame.ttl_ms or ""),
+        "metadata_json": frame.metadata_json,
+    }
+    return fields | {name: text for name, text in further.items() if text}

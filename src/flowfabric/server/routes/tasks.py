@@ -1,0 +1,164 @@
+"""Work over HTTP: claiming it, and keeping many leases alive at once."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import Struct
+
+from flowfabric.engine import claim_when_ready
+from flowfabric.model import checks
+from flowfabric.model.contracts.base import Fence
+from flowfabric.model.contracts.lease import Claim, Claimed, Release, Renew, Renewed, StepView, Task
+from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.limits import DEFAULT_LEASE_TTL_MS, MAX_LEASE_TTL_MS, MIN_LEASE_TTL_MS
+from flowfabric.server import render
+from flowfabric.server.call import Answer, Call
+from flowfabric.server.errors import bad_request, refused_item
+from flowfabric.server.roles import Need
+from flowfabric.server.routing import endpoint
+from flowfabric.storage.minting import new_uuid
+
+MAX_WAIT_MS: Final = 30_000
+MAX_RENEWALS: Final = 256
+
+
+class TaskRequest(Struct, frozen=True):
+    """What a worker can run, how much of it at once, and how long it waits for it."""
+
+    worker_instance_id: str
+    lanes: tuple[str, ...]
+    kinds: tuple[str, ...] | None = None
+    capabilities: tuple[str, ...] = ()
+    max_tasks: int = 1
+    lease_ttl_ms: int = DEFAULT_LEASE_TTL_MS
+    wait_ms: int = 0
+    claim_id: str | None = None
+    """A repeat with the same id, while those leases live, gets the same tasks."""
+    namespace: str | None = None
+    """Only work of this namespace."""
+
+
+@endpoint("POST", "/v1/workers/{worker_id}/tasks", Need.WORK, body=TaskRequest)
+async def take_tasks(call: Call) -> Answer:
+    """Claim work; when there is none, wait for some."""
+    asked: TaskRequest = call.body
+    if not 0 <= asked.wait_ms <= MAX_WAIT_MS:
+        raise bad_request(f"wait_ms: must be an integer from 0 to {MAX_WAIT_MS}", field="wait_ms")
+    bound = call.principal.namespace
+    claim = Claim(
+        worker_id=call.path["worker_id"], worker_instance_id=asked.worker_instance_id, lanes=asked.lanes,
+        mint=new_uuid(), kinds=asked.kinds, capabilities=asked.capabilities, max_tasks=asked.max_tasks,
+        namespace=call.namespace(asked.namespace) if bound or asked.namespace is not None else "",
+        lease_ttl_ms=asked.lease_ttl_ms, claim_id=asked.claim_id or "",
+    )  # fmt: skip
+    working = claim_when_ready(call.store, claim, asked.wait_ms)
+    if not asked.wait_ms:
+        return _answer(await working)
+
+    async def give_back(claimed: Claimed) -> None:
+        await call.apply_many([Release(execution_id=t.execution_id, fence=t.fence) for t in claimed.tasks])
+
+    return _answer(await call.while_connected(working, give_back))
+
+
+def _answer(claimed: Claimed) -> Answer:
+    return Answer({"tasks": [task_shape(task) for task in claimed.tasks]})
+
+
+def task_shape(task: Task) -> dict[str, Any]:
+    """Show a task with all that its worker needs."""
+    resume = task.resume
+    return {
+        "execution_id": task.execution_id,
+        "execution_kind": task.execution_kind,
+        "namespace": task.namespace,
+        "lane_id": task.lane_id,
+        "flow_id": task.flow_id or None,
+        "priority": task.priority,
+        "attempt_index": task.attempt_index,
+        "attempt_id": task.attempt_id,
+        "attempt_type": task.attempt_type,
+        "fence": task.fence,
+        "lease_expires_at": task.lease_expires_at,
+        "attempt_deadline_at": task.attempt_deadline_at or None,
+        "execution_deadline_at": task.execution_deadline_at or None,
+        **render.json_or_base64("input", task.input, task.payload_encoding),
+        "payload_encoding": task.payload_encoding or None,
+        "tags": dict(task.tags),
+        "policy": render.embedded(task.policy) if task.policy else None,
+        "resume": resume
+        and {
+            "suspension_id": resume.suspension_id,
+            "step_name": resume.step_name or None,
+            "reason": resume.reason,
+        },
+        "resume_signals": render.signals(task.resume_signals),
+        "steps": {step.name: step_shape(step) for step in task.steps},
+        "step_count": task.step_count,
+    }
+
+
+def step_shape(step: StepView) -> dict[str, Any]:
+    """Show a stored step without its name."""
+    return {
+        **render.json_or_base64("result", step.result, step.encoding),
+        "call_index": step.call_index,
+        "at": step.at,
+        "encoding": step.encoding,
+    }
+
+
+class HeldLease(Struct, frozen=True):
+    """One lease that is to be held longer; an ill-formed one is refused alone, not with its neighbours."""
+
+    execution_id: str
+    lease_id: str | None = None
+    lease_epoch: int | None = None
+    attempt_id: str | None = None
+
+    def fence(self) -> Fence:
+        """Return what the engine takes."""
+        epoch = -1 if self.lease_epoch is None else self.lease_epoch
+        return Fence(self.lease_id or "", epoch, self.attempt_id or "")
+
+
+class Renewal(Struct, frozen=True):
+    """Leases that are to be held longer."""
+
+    fences: tuple[HeldLease, ...]
+    lease_ttl_ms: int = DEFAULT_LEASE_TTL_MS
+
+
+@endpoint("POST", "/v1/workers/{worker_id}/renew", Need.WORK, body=Renewal)
+async def renew_many(call: Call) -> Answer:
+    """Hold many leases longer; each is answered for itself, in order."""
+    held: tuple[HeldLease, ...] = call.body.fences
+    if len(held) > MAX_RENEWALS:
+        raise bad_request(f"fences: send at most {MAX_RENEWALS}", field="fences")
+    checks.worker("worker_id", call.path["worker_id"])
+    checks.integer("lease_ttl_ms", call.body.lease_ttl_ms, MIN_LEASE_TTL_MS, MAX_LEASE_TTL_MS)
+    hidden = [await _hidden(call, lease) for lease in held]
+    renewals = [
+        Renew(execution_id=lease.execution_id, fence=lease.fence(), lease_ttl_ms=call.body.lease_ttl_ms)
+        for lease, refusal in zip(held, hidden, strict=True)
+        if refusal is None
+    ]
+    replies = iter(await call.apply_many(renewals))
+    results = [
+        {"execution_id": lease.execution_id} | _renewed(next(replies) if refusal is None else refusal)
+        for lease, refusal in zip(held, hidden, strict=True)
+    ]
+    return Answer({"results": results})
+
+
+async def _hidden(call: Call, lease: HeldLease) -> FlowFabricError | None:
+    try:
+        await call.visible(lease.execution_id)
+    except FlowFabricError as error:
+        return error
+    return None
+
+
+def _renewed(reply: Renewed | FlowFabricError) -> dict[str, Any]:
+    return {"expires_at": reply.expires_at} if isinstance(reply, Renewed) else refused_item(reply)
