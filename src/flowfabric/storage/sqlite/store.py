@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.contracts.reads import Question
-from flowfabric.model.errors import FlowFabricError, StoreClosed
+from flowfabric.model.errors import FlowFabricError, StoreBusy, StoreClosed
 from flowfabric.model.ids import Partitions
 from flowfabric.model.machine import Workspace
 from flowfabric.storage.base import Clock, Dump, RepairReport
@@ -126,7 +126,10 @@ class SqliteStore(Front):
         for turn in itertools.count(1):
             await asyncio.sleep(POLL_SECONDS)
             heard, self._peers.heard = self._peers.heard, False
-            before, seen = seen, await self._writer.call(Session.version)
+            try:
+                before, seen = seen, await self._writer.call(Session.version)
+            except StoreBusy:
+                continue
             untold = untold or seen != before
             if (seen != before and not heard) or (untold and turn % 5 == 0):
                 self.hub.publish({EVERYTHING})
