@@ -17,7 +17,7 @@ FIRST_KID: Final = "k1"
 
 Opener = Callable[..., Awaitable[Upkeep]]
 
-__all__ = ["open_store"]
+__all__ = ["open_store", "open_unseeded"]
 
 
 async def open_store(url: str, **options: Any) -> Upkeep:
@@ -26,6 +26,17 @@ async def open_store(url: str, **options: Any) -> Upkeep:
     `sqlite:///relative.db`, `sqlite:////absolute.db`, `sqlite://:memory:`, `:memory:` or a plain path. The options
     are those of the store: see `SqliteStore.open`.
     """
+    store = await open_unseeded(url, **options)
+    try:
+        await _seed(store)
+    except BaseException:
+        await store.close()
+        raise
+    return store
+
+
+async def open_unseeded(url: str, **options: Any) -> Upkeep:
+    """Open a store as `open_store` does, but leave its waitpoint secret to the caller."""
     scheme, separator, rest = url.partition("://")
     if not separator:
         scheme, rest = "sqlite", url
@@ -34,13 +45,7 @@ async def open_store(url: str, **options: Any) -> Upkeep:
         raise invalid(
             "url", f"no store opens {scheme}://; there is {', '.join(_OPENERS)}://, or a plain path"
         )
-    store = await opener(rest if not separator else _path(rest), **options)
-    try:
-        await _seed(store)
-    except BaseException:
-        await store.close()
-        raise
-    return store
+    return await opener(rest if not separator else _path(rest), **options)
 
 
 def _path(rest: str) -> str:

@@ -1,0 +1,155 @@
+"""How a server begins and how it ends, apart from HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import flowfabric
+from flowfabric.model.contracts.reads import ListKids
+from flowfabric.model.contracts.upkeep import RotateSecret, SeedSecret
+from flowfabric.model.errors import FlowFabricError, InvalidInput
+from flowfabric.model.tokens import SEED_SECRET_LENGTH, AlreadySeeded
+from flowfabric.storage import FIRST_KID, open_store, open_unseeded
+from flowfabric.storage.base import Upkeep
+from flowfabric.storage.resolve import make_folder, without_password
+
+if TYPE_CHECKING:
+    from flowfabric.server.server import Server
+    from flowfabric.server.settings import Settings
+
+S = TypeVar("S", bound="Server")
+STEP_SECONDS: Final = 15.0
+"""How long each step of a shutdown may take."""
+SEED_TRIES: Final = 5
+
+log = logging.getLogger("flowfabric.server")
+
+
+async def start(kind: type[S], settings: Settings, store: Upkeep | None, registry: Any) -> S:
+    """Open and prepare the store, unless one is given, and start the engine over it."""
+    mine = store is None
+    ready = await _open(settings) if store is None else store
+    try:
+        if settings.hmac_secret:
+            await seed_secret(ready, settings.hmac_secret)
+        server = kind(ready, settings=settings, registry=registry)
+        server.owns_store = mine
+        _tell(settings, ready)
+        await server.engine.__aenter__()
+    except BaseException:
+        if mine:
+            await ready.close()
+        raise
+    return server
+
+
+async def _open(settings: Settings) -> Upkeep:
+    make_folder(settings.store)
+    options: dict[str, Any] = {"partitions": settings.partitions}
+    if settings.embedded:
+        options["synchronous"] = settings.sqlite_synchronous
+    opener = open_unseeded if settings.hmac_secret else open_store
+    return await opener(settings.store, **options)
+
+
+async def seed_secret(store: Upkeep, secret_hex: str) -> bool:
+    """Install the configured secret where there is none; a stored one is never replaced. Say whether they agree."""
+    for _ in range(SEED_TRIES):
+        kid = (await store.read(ListKids())).current_kid or FIRST_KID
+        try:
+            same = await _same_secret(store, kid, secret_hex)
+        except InvalidInput:
+            continue  # rotated since we looked: compare with the new one
+        if not same:
+            log.warning(
+                "FF_WAITPOINT_HMAC_SECRET differs from the stored secret (kid=%s, mismatched_partitions=%d, "
+                "total_partitions=%d); the stored one stays in use. Rotate with "
+                "POST /v1/admin/rotate-waitpoint-secret",
+                kid, store.partitions.flow, store.partitions.flow,
+            )  # fmt: skip
+        return same
+    log.warning("the waitpoint secret is being rotated by somebody else; the stored one stays in use")
+    return False
+
+
+async def _same_secret(store: Upkeep, kid: str, secret_hex: str) -> bool:
+    if len(secret_hex) == SEED_SECRET_LENGTH:
+        reply = await store.apply(SeedSecret(kid=kid, secret_hex=secret_hex))
+        return not isinstance(reply, AlreadySeeded) or reply.same_secret
+    # Seeding takes the advised length only. To rotate to the current key changes nothing if the secret is the same.
+    try:
+        await store.apply(RotateSecret(new_kid=kid, new_secret_hex=secret_hex, grace_ms=0))
+    except FlowFabricError as error:
+        if error.code != "rotation_conflict":
+            raise
+        return False
+    return True
+
+
+def _tell(settings: Settings, store: Upkeep) -> None:
+    """Say in the log what was started, and what somebody should know about it."""
+    for warning in settings.warnings:
+        log.warning("%s", warning)
+    if settings.open_to_anybody:
+        listen = settings.listen_text
+        log.warning(
+            "FF_API_TOKEN is not set: anybody who reaches listen_addr=%s may use /v1/admin/*, "
+            "secret rotation included", listen,
+        )  # fmt: skip
+        log.warning(
+            "FF_API_TOKEN is not set: anybody who reaches listen_addr=%s may read waitpoint tokens "
+            "(/v1/executions/{id}/waitpoints/{waitpoint_id}/token) and results (/v1/executions/{id}/result)",
+            listen,
+        )  # fmt: skip
+    if ":memory:" in settings.store:
+        log.warning("the store is in memory: everything is lost when this process ends")
+    counts = store.partitions
+    log.info(
+        "server started version=%s store=%s flow_partitions=%d budget_partitions=%d quota_partitions=%d lanes=%s "
+        "listen_addr=%s",
+        flowfabric.__version__, without_password(settings.store), counts.flow, counts.budget, counts.quota,
+        ",".join(settings.lanes), settings.listen_text,
+    )  # fmt: skip
+
+
+async def shutdown(server: Server) -> bool:
+    """End everything but HTTP. Each step has its limit, and runs whatever became of the one before."""
+    begin = time.monotonic()
+    server.stop()
+    clean = await _step(server, "background work", lambda: _drain(server))
+    clean = await _step(server, "engine", lambda: server.engine.__aexit__(None, None, None)) and clean
+    if server.owns_store:
+        clean = await _step(server, "store", server.store.close) and clean
+    log.info("shutdown complete elapsed_ms=%d", (time.monotonic() - begin) * 1000)
+    return clean
+
+
+async def _step(server: Server, name: str, work: Callable[[], Awaitable[Any]]) -> bool:
+    try:
+        async with asyncio.timeout(STEP_SECONDS):
+            await work()
+    except TimeoutError:
+        server.shutdown_timeouts += 1
+        log.warning("shutdown: %s did not end within timeout_s=%d, going on", name, STEP_SECONDS)
+        return False
+    except Exception:
+        log.exception("shutdown: %s failed, going on", name)
+        return False
+    return True
+
+
+async def _drain(server: Server) -> None:
+    """Let background work end; what does not is cancelled."""
+    left = set(server.background)
+    if not left:
+        return
+    _, late = await asyncio.wait(left, timeout=STEP_SECONDS - 1)
+    for task in late:
+        task.cancel()
+    if late:
+        log.warning("shutdown: cancelled %d background tasks after timeout_s=%d", len(late), STEP_SECONDS)
+        await asyncio.wait(late, timeout=0.5)
