@@ -21,8 +21,7 @@ from flowfabric.model.contracts.reads import Describe, ListLanes
 from flowfabric.model.errors import FlowFabricError, StoreClosed
 from flowfabric.model.ids import Partitions
 from flowfabric.storage.sql.codec import decode, encode
-from flowfabric.storage.sqlite import SqliteStore
-from flowfabric.storage.sqlite import session as session_module
+from flowfabric.storage.sqlite import SqliteStore, connection
 from support.clock import ManualClock
 from support.driver import Driver
 
@@ -260,7 +259,7 @@ async def test_a_writer_waits_for_another_process(
         pause(seconds)
 
     with held(path) as process:
-        monkeypatch.setattr("flowfabric.storage.sqlite.session.time.sleep", noticed)
+        monkeypatch.setattr("flowfabric.storage.sqlite.connection.time.sleep", noticed)
         creation = asyncio.create_task(ff.create())
         await waiting.wait()
         assert not creation.done()
@@ -274,7 +273,7 @@ async def test_a_writer_waits_for_another_process(
 async def test_a_writer_does_not_wait_for_ever(
     ff: Driver, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_module, "BUSY_SECONDS", 0.02)
+    monkeypatch.setattr(connection, "BUSY_SECONDS", 0.02)
     before = await ff.store.dump()
     with held(path):
         with pytest.raises(FlowFabricError) as caught:
@@ -288,7 +287,7 @@ async def test_a_writer_does_not_wait_for_ever(
 
 async def test_opening_waits_for_another_process_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await filled(path, 1)
-    monkeypatch.setattr(session_module, "BUSY_SECONDS", 0.02)
+    monkeypatch.setattr(connection, "BUSY_SECONDS", 0.02)
     with held(path):
         await refused(path, "store_busy")
     await (await SqliteStore.open(path)).close()

@@ -6,10 +6,10 @@ import random
 import re
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import resources
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 from flowfabric.model.errors import (
     Corruption,
@@ -23,7 +23,9 @@ from flowfabric.model.errors import (
 
 APPLICATION_ID: Final = 0x46464142  # "FFAB": tells our files from other SQLite files
 MEMORY: Final = ":memory:"
-WAL_SECONDS: Final = 10.0
+BUSY_SECONDS: Final = 10.0
+"""How long to wait for other processes before the store is said to be busy."""
+T = TypeVar("T")
 Synchronous = Literal["OFF", "NORMAL", "FULL", "EXTRA"]
 _MIGRATION: Final = re.compile(r"(\d{4})_\w+\.sql")
 
@@ -40,7 +42,8 @@ def connect(path: str, *, synchronous: Synchronous = "NORMAL", read_only: bool =
             if read_only:
                 db.execute("pragma query_only = on")
             elif path != MEMORY:
-                _use_wal(db, path)
+                # The first switch needs the file alone, and processes that start together all want it.
+                patiently(path, lambda: db.execute("pragma journal_mode = wal"))
             db.execute(f"pragma synchronous = {synchronous}")
             db.execute("pragma temp_store = memory")
             db.execute("pragma cache_size = -16000")
@@ -50,18 +53,19 @@ def connect(path: str, *, synchronous: Synchronous = "NORMAL", read_only: bool =
         return db
 
 
-def _use_wal(db: sqlite3.Connection, path: str) -> None:
-    """Switch the journal. The first switch needs the file alone, and processes that start together all want it."""
-    give_up = time.monotonic() + WAL_SECONDS
+def patiently(path: str, work: Callable[[], T]) -> T:
+    """Wait for other processes in short, uneven steps: SQLite's own steps grow to a tenth of a second."""
+    give_up = time.monotonic() + BUSY_SECONDS
+    pause = 0.0002
     while True:
         try:
-            db.execute("pragma journal_mode = wal")
-        except sqlite3.OperationalError as error:
-            if not isinstance(translate(error, path), StoreBusy) or time.monotonic() > give_up:
-                raise
-        else:
-            return
-        time.sleep(0.001 + 0.004 * random.random())  # noqa: S311 - spreads processes, hides nothing
+            return work()
+        except sqlite3.Error as error:
+            fault = translate(error, path)
+            if not isinstance(fault, StoreBusy) or time.monotonic() > give_up:
+                raise fault from error
+        time.sleep(pause * (0.5 + random.random()))  # noqa: S311 - spreads processes, hides nothing
+        pause = min(pause * 1.5, 0.003)
 
 
 @contextmanager

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import random
 import sqlite3
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
-from flowfabric.model.errors import StoreBusy
 from flowfabric.storage.sql.requests import Ask, Fetch, Plan, Request
 from flowfabric.storage.sql.statements import FETCH, OTHER, WRITE
-from flowfabric.storage.sqlite.connection import translate
+from flowfabric.storage.sqlite.connection import patiently, translate
 
 T = TypeVar("T")
-BUSY_SECONDS: Final = 10.0
-"""How long a writer waits for other processes before it says that the store is busy."""
 
 
 class Session:
@@ -89,24 +84,10 @@ class Session:
 
     def once(self, name: str, parameters: Sequence[Any]) -> list[Any]:
         """Run one statement of `OTHER` that is a transaction by itself."""
-        return self._patiently(lambda: self._db.execute(OTHER[name], parameters).fetchall())
+        return patiently(self._path, lambda: self._db.execute(OTHER[name], parameters).fetchall())
 
     def _lock(self) -> None:
-        self._patiently(lambda: self._db.execute("begin immediate"))
-
-    def _patiently(self, work: Callable[[], T]) -> T:
-        """Wait for other writers in short, uneven steps: SQLite's own steps grow to a tenth of a second."""
-        give_up = time.monotonic() + BUSY_SECONDS
-        pause = 0.0002
-        while True:
-            try:
-                return work()
-            except sqlite3.Error as error:
-                fault = translate(error, self._path)
-                if not isinstance(fault, StoreBusy) or time.monotonic() > give_up:
-                    raise fault from error
-            time.sleep(pause * (0.5 + random.random()))  # noqa: S311 - spreads processes, hides nothing
-            pause = min(pause * 1.5, 0.003)
+        patiently(self._path, lambda: self._db.execute("begin immediate"))
 
     def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Run a statement of this store's own in the transaction that is open."""
@@ -114,7 +95,7 @@ class Session:
 
     def version(self) -> int:
         """Return a number that changes when another connection has written."""
-        ((number,),) = self._patiently(lambda: self._db.execute("pragma data_version").fetchall())
+        ((number,),) = patiently(self._path, lambda: self._db.execute("pragma data_version").fetchall())
         return int(number)
 
     def close(self) -> None:
