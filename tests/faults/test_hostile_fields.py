@@ -29,7 +29,6 @@ HOSTILE: Final[dict[type, tuple[Any, ...]]] = {
 }
 OPEN: Final = {
     "GetResult": "attempt_index is not checked",
-    "GetStep": "step_name is not checked",
     "ListExecutions": "flow_id is not checked",
     "ListLeases": "worker_instance_id is not checked",
     "ReadDue": "before and limit are not checked",

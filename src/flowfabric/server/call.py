@@ -14,7 +14,7 @@ from flowfabric.model.contracts.reads import Describe, Question
 from flowfabric.model.errors import FlowFabricError, refuse
 from flowfabric.server.errors import HttpError
 from flowfabric.server.forms import path_execution
-from flowfabric.server.roles import Principal
+from flowfabric.server.roles import Need, Principal
 from flowfabric.storage.base import Upkeep
 
 if TYPE_CHECKING:
@@ -111,13 +111,19 @@ class Call:
         """Ask the store."""
         return await self.store.read(question)
 
-    async def visible(self, execution_id: str) -> str:
-        """Give the id back if the principal may see that execution; to others it does not exist."""
+    async def visible(self, execution_id: str | None = None) -> str:
+        """Return an id, that of the path by default, if the principal may see the execution; else there is none."""
+        execution_id = self.execution_id if execution_id is None else execution_id
         if self.principal.namespace:
             run = (await self.read(Describe(execution_id=execution_id))).run
             if run.namespace != self.principal.namespace:
                 raise refuse("execution_not_found", field="execution_id")
         return execution_id
+
+    def demand(self, need: Need, *, unbound: bool = False) -> None:
+        """Refuse who may not, where that depends on more than the route; `unbound`: nor who sees one namespace only."""
+        if not self.principal.may(need) or (unbound and self.principal.namespace):
+            raise HttpError(403, "this token may not do that", "forbidden", kind="forbidden")
 
     async def while_connected(
         self, work: Coroutine[Any, Any, R], give_back: Callable[[R], Awaitable[None]] | None = None

@@ -6,6 +6,7 @@ from typing import Any
 
 from flowfabric.model.contracts.reads import (
     Describe,
+    FindClaimable,
     GetPayload,
     GetResult,
     GetStep,
@@ -150,3 +151,12 @@ def list_leases(hand: Hand) -> ListLeases:
 def read_due(hand: Hand) -> ReadDue:
     before = hand.draw.pick((None, None, hand.soon(), MAX_INT))
     return ReadDue(before=before, limit=hand.draw.pick((100, 2, 1)))
+
+
+@maker(FindClaimable)
+def find_claimable(hand: Hand) -> FindClaimable:
+    draw = hand.draw
+    return FindClaimable(
+        lane_id=draw.pick(LANES), capabilities=draw.pick(WORKERS).capabilities,
+        namespace=draw.pick(("", "", *NAMESPACES)), limit=_limit(hand),
+    )  # fmt: skip

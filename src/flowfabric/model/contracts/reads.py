@@ -256,6 +256,11 @@ class GetStep(ExecutionQuestion[StepView | None], frozen=True, kw_only=True):
 
     step_name: str
 
+    def check(self) -> None:
+        """Check the name."""
+        super().check()
+        checks.name("step_name", self.step_name)
+
 
 class ExecutionPage(Page, frozen=True):
     """Executions in order; `next` is the cursor of the next page."""
@@ -426,3 +431,26 @@ class ListKids(Question[KidList], frozen=True, kw_only=True):
     def needs(self) -> tuple[Need, ...]:
         """The keys."""
         return (("keyring", ()),)
+
+
+class FindClaimable(Question[tuple[str, ...]], frozen=True, kw_only=True):
+    """Return the eligible executions of a lane that a worker may run, the best first, without taking them."""
+
+    lane_id: str
+    capabilities: tuple[str, ...] = ()
+    namespace: str = ""
+    """Only work of this namespace; empty means of any."""
+    limit: int = 1
+
+    def check(self) -> None:
+        """Check every field."""
+        super().check()
+        checks.lane(self.lane_id)
+        checks.worker_capabilities(self.capabilities)
+        if self.namespace:
+            checks.name("namespace", self.namespace)
+        _limit(self.limit)
+
+    def needs(self) -> tuple[Need, ...]:
+        """The lane and its routes."""
+        return (("lane", (self.lane_id,)), ("routes", (self.lane_id,)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from flowfabric.model.checks import missing_capabilities
 from flowfabric.model.contracts.base import Fence
 from flowfabric.model.contracts.lease import Claim, Claimed, Resume, SignalView, StepView, Task
+from flowfabric.model.contracts.reads import FindClaimable
 from flowfabric.model.ids import mint
 from flowfabric.model.limits import DEFAULT_MAX_RECLAIMS, MAX_STEP_BYTES_IN_TASK
 from flowfabric.model.machine.lease import (
@@ -35,7 +36,7 @@ def claim(space: Workspace, command: Claim) -> Claimed:
         if living:
             space.several("payload", living)
             return Claimed(tuple(task_of(space, space.execution(*key)) for key in living))
-    routes = _routes(space, command)
+    routes = _routes(space, command.lanes, command.capabilities, command.kinds)
     tasks: list[Task] = []
     place = 0
     while routes and len(tasks) < command.max_tasks:
@@ -55,23 +56,39 @@ def claim(space: Workspace, command: Claim) -> Claimed:
     return Claimed(tuple(tasks))
 
 
-def _routes(space: Workspace, command: Claim) -> list[Route]:
+@step(FindClaimable)
+def find_claimable(space: Workspace, question: FindClaimable) -> tuple[str, ...]:
+    """Return the best eligible work of a lane; active work whose lease is gone is no matter of claim grants."""
+    routes = _routes(space, (question.lane_id,), question.capabilities)
+    count = question.limit
+    while True:
+        runs = space.best(routes, question.namespace, count) if routes else []
+        eligible = [run.execution_id for run in runs if run.lifecycle_phase is Phase.RUNNABLE]
+        if len(eligible) >= question.limit or len(runs) < count:
+            return tuple(eligible[: question.limit])
+        count *= 2
+
+
+def _routes(
+    space: Workspace,
+    lanes: tuple[str, ...],
+    capabilities: tuple[str, ...],
+    kinds: tuple[str, ...] | None = None,
+) -> list[Route]:
+    """Return the routes of lanes that are not paused, as far as kinds and capabilities reach."""
     routes: list[Route] = []
-    for lane_id in dict.fromkeys(command.lanes):
+    for lane_id in dict.fromkeys(lanes):
         lane: Lane | None = space.get("lane", lane_id)
         if lane is not None and lane.paused_at:
             continue
         known: tuple[Route, ...] = space.get("routes", lane_id)
         routes.extend(
-            route for route in (*known, *space.fresh_routes(lane_id, known)) if _serves(command, route)
+            route
+            for route in (*known, *space.fresh_routes(lane_id, known))
+            if (kinds is None or route.execution_kind in kinds)
+            and not missing_capabilities(route.capabilities, capabilities)
         )
     return routes
-
-
-def _serves(command: Claim, route: Route) -> bool:
-    return (command.kinds is None or route.execution_kind in command.kinds) and not missing_capabilities(
-        route.capabilities, command.capabilities
-    )
 
 
 def take(space: Workspace, run: Execution, attempt_id: str, lease: Lease) -> Execution | None:

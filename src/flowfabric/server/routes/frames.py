@@ -1,0 +1,186 @@
+"""What a holder tells while it works, and the results of its durable steps."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from flowfabric.model.contracts.lease import StepView
+from flowfabric.model.contracts.reads import Describe, GetStep, ListSteps
+from flowfabric.model.contracts.streams import Appended, AppendFrames, FrameInput, PutStep, StepExisting
+from flowfabric.model.errors import FlowFabricError, refuse
+from flowfabric.model.limits import MAX_STEP_BYTES_IN_TASK
+from flowfabric.model.records import Execution
+from flowfabric.model.state import Ownership
+from flowfabric.server import render
+from flowfabric.server.call import Answer, Call
+from flowfabric.server.errors import HttpError, bad_request
+from flowfabric.server.forms import Ms, from_base64, json_or_base64
+from flowfabric.server.roles import Need
+from flowfabric.server.routes.holder import Holding, holding
+from flowfabric.server.routes.tasks import step_shape
+from flowfabric.server.routing import FRAMES, PAYLOAD, endpoint
+
+STEPS_PAGE: Final = 1_000
+
+
+class FrameForm(Struct, frozen=True):
+    """One frame; its payload is text, or bytes in base64."""
+
+    frame_type: str
+    payload: str | None = None
+    payload_base64: str | None = None
+    mode: str | None = None
+    correlation_id: str | None = None
+    ts: Ms | None = None
+    encoding: str | None = None
+    source: str | None = None
+    metadata_json: str | None = None
+    patch_kind: str | None = None
+    retention_maxlen: int = 0
+    ttl_ms: int = 0
+    maxlen_floor: int = 0
+    maxlen_ceiling: int = 0
+    ema_alpha: float = 0.0
+
+
+class FrameBatch(Holding, frozen=True, kw_only=True):
+    """Frames, appended all or none."""
+
+    frames: tuple[FrameForm, ...]
+
+
+@endpoint("POST", "/v1/executions/{id}/frames", Need.WORK, body=FrameBatch, limit=FRAMES)
+async def append_frames(call: Call) -> Answer:
+    """Append frames to the stream of the running attempt."""
+    held = await holding(call)
+    frames = tuple(_frame(f"frames[{place}]", form) for place, form in enumerate(call.body.frames))
+    try:
+        appended = await call.apply(AppendFrames(**held, frames=frames))
+    except FlowFabricError as error:
+        if error.code != "stale_owner_cannot_append":
+            raise
+        run = (await call.read(Describe(execution_id=call.execution_id))).run
+        raise _lost_lease(run, call.store.now()) from error
+    return Answer({"Appended": [_appended(each) for each in appended]})
+
+
+def _lost_lease(run: Execution, now: int) -> FlowFabricError:
+    """Say in the words of every other operation of a holder why the lease does not count any more."""
+    if run.ownership_state is Ownership.REVOKED:
+        return refuse("lease_revoked")
+    if run.ownership_state is Ownership.EXPIRED or 0 < run.lease_expires_at <= now:
+        return refuse("lease_expired")
+    return refuse("stale_lease")
+
+
+def _frame(place: str, form: FrameForm) -> FrameInput:
+    if (form.payload is None) == (form.payload_base64 is None):
+        raise bad_request(f"{place}.payload: give payload or payload_base64", field=f"{place}.payload")
+    if form.payload_base64 is not None:
+        payload = from_base64(f"{place}.payload_base64", form.payload_base64)
+    else:
+        payload = (form.payload or "").encode()
+    return FrameInput(
+        payload, form.frame_type, form.mode or "durable", form.ts, form.encoding or "utf8",
+        form.correlation_id or "", form.source or "worker", form.metadata_json or "", form.patch_kind or "",
+        form.retention_maxlen, form.ttl_ms, form.maxlen_floor, form.maxlen_ceiling, form.ema_alpha,
+    )  # fmt: skip
+
+
+def _appended(appended: Appended) -> dict[str, Any]:
+    shape: dict[str, Any] = {"entry_id": appended.entry_id, "frame_count": appended.frame_count}
+    return shape | ({"summary_version": appended.summary_version} if appended.summary_version else {})
+
+
+# Durable steps.
+
+
+class StepForm(Holding, frozen=True, kw_only=True):
+    """The result of one step, as JSON or as raw bytes."""
+
+    name: str
+    result: msgspec.Raw | UnsetType = UNSET
+    result_base64: str | UnsetType | None = UNSET
+    encoding: str | None = None
+    """Of raw bytes only."""
+    call_index: int | None = None
+
+
+@endpoint("POST", "/v1/executions/{id}/steps", Need.WORK, body=StepForm, limit=PAYLOAD)
+async def put_step(call: Call) -> Answer:
+    """Store the result of a step; the first one stands."""
+    body: StepForm = call.body
+    result, encoding = json_or_base64("result", body.result, body.result_base64, b"null")
+    outcome = await call.apply(
+        PutStep(
+            **await holding(call), step_name=body.name, result=result or b"",
+            encoding=encoding or body.encoding or "", call_index=body.call_index,
+        )
+    )  # fmt: skip
+    if isinstance(outcome, StepExisting):
+        return Answer({"Existing": render.json_or_base64("result", outcome.result, outcome.encoding)})
+    return Answer("Stored")
+
+
+class StepQuery(Struct, frozen=True):
+    """Which page of the steps."""
+
+    limit: int = STEPS_PAGE
+    cursor: str = ""
+
+
+@endpoint("GET", "/v1/executions/{id}/steps", Need.READ, query=StepQuery)
+async def list_steps(call: Call) -> Answer:
+    """List stored steps in the order of their calls; results come along as far as they fit."""
+    query: StepQuery = call.query
+    if not 1 <= query.limit <= STEPS_PAGE:
+        raise bad_request(f"limit: must be an integer from 1 to {STEPS_PAGE}", field="limit")
+    steps = sorted(await call.read(ListSteps(execution_id=await call.visible(call.execution_id))), key=_place)
+    after = _after(query.cursor)
+    rest = [step for step in steps if _place(step) > after]
+    shown = rest[: query.limit]
+    room = MAX_STEP_BYTES_IN_TASK
+    shapes = []
+    for step in shown:
+        room -= len(step.result)
+        shape = {"name": step.name, "size": len(step.result)} | step_shape(step)
+        if room < 0:
+            shape.pop("result", None)
+            shape.pop("result_base64", None)
+        shapes.append(shape)
+    more = len(rest) > len(shown)
+    return Answer({"steps": shapes, "next_cursor": _cursor(shown[-1]) if more else None})
+
+
+Place = tuple[int, int, str]
+
+
+def _place(step: StepView) -> Place:
+    return step.call_index, step.at, step.name
+
+
+def _cursor(step: StepView) -> str:
+    return f"{step.call_index}-{step.at}-{step.name}"
+
+
+def _after(cursor: str) -> Place:
+    if not cursor:
+        return (-1, 0, "")
+    call_index, _, rest = cursor.partition("-")
+    at, dash, name = rest.partition("-")
+    if not (call_index.isdecimal() and at.isdecimal() and dash):
+        raise bad_request("cursor: send the next_cursor of the page before", field="cursor")
+    return int(call_index), int(at), name
+
+
+@endpoint("GET", "/v1/executions/{id}/steps/{name}", Need.READ)
+async def get_step(call: Call) -> Answer:
+    """Return one stored step."""
+    name = call.path["name"]
+    step = await call.read(GetStep(execution_id=await call.visible(call.execution_id), step_name=name))
+    if step is None:
+        raise HttpError(404, "no step of this name is stored", "not_found", kind="not_found", field="name")
+    return Answer({"name": step.name} | step_shape(step))
