@@ -12,9 +12,11 @@ from flowfabric.model.contracts.base import Command
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.server.errors import HttpError
 from flowfabric.server.gate import Gate
+from flowfabric.server.permits import Permits
 from flowfabric.server.roles import ANYBODY, Need, Principal, Role
 from flowfabric.server.routes import load_routes
 from flowfabric.server.settings import Settings
+from flowfabric.server.tally import Tally
 from flowfabric.storage.base import Upkeep
 
 if TYPE_CHECKING:
@@ -49,6 +51,8 @@ class Server:
         self.owns_store = False
         self.stopping = asyncio.Event()
         """Set when the server begins to shut down: what waits or streams without end watches it."""
+        self.stream_ops = Permits("stream_ops", self.settings.max_stream_ops)
+        self.tally = Tally()
         self.background: set[asyncio.Task[Any]] = set()
         self.shutdown_timeouts = 0
         self._api_token = self.settings.api_token
@@ -94,11 +98,16 @@ class Server:
 
     async def apply(self, command: Command[R]) -> R:
         """Send a command to the store."""
-        return await self.store.apply(command)
+        reply = await self.store.apply(command)
+        self.tally.note(reply)
+        return reply
 
     async def apply_many(self, commands: Sequence[Command[R]]) -> list[R | FlowFabricError]:
         """Send several commands to the store, each on its own."""
-        return await self.store.apply_many(commands)
+        replies = await self.store.apply_many(commands)
+        for reply in replies:
+            self.tally.note(reply)
+        return replies
 
     def observe(self, method: str, path: str, status: int, seconds: float) -> None:
         """Count a request."""

@@ -1,0 +1,118 @@
+"""Lists of executions."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta, Struct
+
+from flowfabric.model.contracts.reads import ExecutionPage, ListExecutions, ListPartition
+from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.ids import parse_execution_id
+from flowfabric.model.state import Public
+from flowfabric.server.call import Answer, Call
+from flowfabric.server.cursors import bad_cursor, read_cursor, write_cursor
+from flowfabric.server.errors import bad_request
+from flowfabric.server.forms import U16, U64, Ms, path_uuid
+from flowfabric.server.roles import Need
+from flowfabric.server.routing import LARGE, endpoint
+from flowfabric.server.shapes import summary
+
+PAGE_MAX = 1_000
+_NEVER_STORED = "resumable"
+"""A state that some clients know and that no execution of ours is ever in."""
+
+
+class ListQuery(Struct, frozen=True):
+    """Which executions, in which order, and which page of them."""
+
+    REPEATABLE: ClassVar[frozenset[str]] = frozenset({"state", "tag"})
+
+    partition: Annotated[U16, Meta(description="ids of this partition only")] | None = None
+    cursor: str = ""
+    limit: U64 = 50
+    lane: str = ""
+    state: tuple[str, ...] = ()
+    namespace: str = ""
+    kind: str = ""
+    flow_id: str = ""
+    tag: tuple[str, ...] = ()
+    created_after: Ms = 0
+    created_before: Ms = 0
+    order: Literal["newest", "oldest", "queue"] = "newest"
+
+
+@endpoint("GET", "/v1/executions", Need.READ, query=ListQuery, limit=LARGE)
+async def list_executions(call: Call) -> Answer:
+    """List executions of all partitions, or the ids of one."""
+    asked: ListQuery = call.query
+    if asked.partition is not None:
+        return await _partition(call, asked, asked.partition)
+    page = await _page(call, asked)
+    return Answer(
+        {
+            "executions": [summary(run) for run in page.runs],
+            "next_cursor": write_cursor(asked.order, page.next),
+        }
+    )
+
+
+async def _partition(call: Call, asked: ListQuery, partition: int) -> Answer:
+    count = call.store.partitions.flow
+    if partition >= count:
+        raise bad_request(f"partition {partition} is outside the configured count {count}", field="partition")
+    if asked.cursor:
+        try:
+            parse_execution_id(asked.cursor)
+        except FlowFabricError as error:
+            raise bad_cursor(error.text) from error
+    if not asked.limit:
+        return Answer({"executions": [], "next_cursor": None})
+    page = await call.read(
+        ListPartition(
+            partition=partition,
+            namespace=call.principal.namespace,
+            after=asked.cursor,
+            limit=min(asked.limit, PAGE_MAX),
+        )
+    )
+    return Answer({"executions": page.ids, "next_cursor": page.next or None})
+
+
+async def _page(call: Call, asked: ListQuery) -> ExecutionPage:
+    bound = call.principal.namespace
+    states = [_state(name) for name in asked.state if name not in {"eligible", _NEVER_STORED}]
+    eligible = "eligible" in asked.state
+    question = ListExecutions(
+        lane_id=asked.lane, states=tuple(states), eligible=eligible,
+        namespace=bound or asked.namespace, execution_kind=asked.kind,
+        flow_id=path_uuid("flow_id", asked.flow_id) if asked.flow_id else "",
+        tags=tuple(_tag(text) for text in asked.tag),
+        created_after=asked.created_after, created_before=asked.created_before,
+        newest_first=asked.order == "newest", limit=asked.limit,
+        after=read_cursor(asked.order, asked.cursor),
+    )  # fmt: skip
+    impossible = (asked.state and not states and not eligible) or (
+        bound and asked.namespace not in {"", bound}
+    )
+    if impossible:
+        question.check()
+        return ExecutionPage((), 0)
+    if asked.order == "queue":
+        raise bad_request("order=queue is not available yet", field="order")
+    return await call.read(question)
+
+
+def _state(name: str) -> Public:
+    try:
+        return Public(name)
+    except ValueError as error:
+        known = ", ".join((*Public, "eligible"))
+        raise bad_request(f"unknown state {name!r}; there is {known}", field="state") from error
+
+
+def _tag(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition(":")
+    if not key or not separator:
+        raise bad_request("write a tag as key:value", field="tag")
+    return key, value

@@ -1,0 +1,130 @@
+"""The deployment as a whole: lanes, workers, open waitpoints, counts and rates."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from flowfabric import __version__
+from flowfabric.model.contracts.reads import (
+    Describe,
+    ListLanes,
+    ListLeases,
+    ListWorkers,
+    ReadInbox,
+    WaitpointView,
+)
+from flowfabric.model.errors import NotFound
+from flowfabric.model.records import Worker
+from flowfabric.model.state import Public
+from flowfabric.server.call import Answer, Call
+from flowfabric.server.cursors import read_cursor, write_cursor
+from flowfabric.server.roles import Need
+from flowfabric.server.routing import endpoint
+from flowfabric.server.shapes import present, waitpoint
+from flowfabric.storage.resolve import family
+
+_INBOX = "inbox"
+
+
+@endpoint("GET", "/v1/lanes", Need.READ)
+async def lanes(call: Call) -> Answer:
+    """List lanes with what is in them."""
+    now = call.store.now()
+    shown = [
+        {
+            "lane_id": lane.lane_id,
+            "counts": {str(state): count for state, count in lane.counts},
+            "oldest_waiting_age_ms": max(now - lane.oldest_waiting_at, 0) if lane.oldest_waiting_at else None,
+            "paused": bool(lane.paused_at),
+        }
+        | present(paused_at=lane.paused_at, pause_reason=lane.pause_reason)
+        for lane in await call.read(ListLanes())
+    ]
+    return Answer({"lanes": shown, "next_cursor": None})
+
+
+@endpoint("GET", "/v1/workers", Need.READ)
+async def workers(call: Call) -> Answer:
+    """List the workers that live now."""
+    bound = call.principal.namespace
+    living = [worker for worker in await call.read(ListWorkers()) if bound in {"", worker.namespace}]
+    held = await asyncio.gather(
+        *(call.read(ListLeases(worker_instance_id=worker.worker_instance_id)) for worker in living)
+    )
+    shown = [_worker(worker, len(leases)) for worker, leases in zip(living, held, strict=True)]
+    return Answer({"workers": shown, "next_cursor": None})
+
+
+def _worker(worker: Worker, leases: int) -> dict[str, Any]:
+    return {
+        "worker_id": worker.worker_id,
+        "worker_instance_id": worker.worker_instance_id,
+        "namespace": worker.namespace,
+        "lanes": worker.lanes,
+        "capabilities": worker.capabilities,
+        "leases_held": leases,
+        "last_heartbeat_at": worker.last_heartbeat_at,
+        "liveness_ttl_ms": worker.liveness_ttl_ms,
+    } | present(registered_at=worker.registered_at)
+
+
+class InboxQuery(Struct, frozen=True):
+    """Which page of the inbox."""
+
+    limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
+    cursor: str = ""
+
+
+@endpoint("GET", "/v1/waitpoints", Need.READ, query=InboxQuery)
+async def inbox(call: Call) -> Answer:
+    """List every open waitpoint, the oldest first; never a token."""
+    page = await call.read(ReadInbox(after=read_cursor(_INBOX, call.query.cursor), limit=call.query.limit))
+    now = call.store.now()
+    shown = await asyncio.gather(*(_letter(call, view, now) for view in page.waitpoints))
+    return Answer(
+        {
+            "waitpoints": [each for each in shown if each is not None],
+            "next_cursor": write_cursor(_INBOX, page.next),
+        }
+    )
+
+
+async def _letter(call: Call, view: WaitpointView, now: int) -> dict[str, Any] | None:
+    try:
+        run = (await call.read(Describe(execution_id=view.execution_id))).run
+    except NotFound:  # purged since
+        return None
+    if call.principal.namespace not in {"", run.namespace}:
+        return None
+    return waitpoint(view) | {
+        "namespace": run.namespace,
+        "lane_id": run.lane_id,
+        "execution_kind": run.execution_kind,
+        "public_state": run.public_state,
+        "reason": view.reason_code or None,
+        "age_ms": max(now - view.created_at, 0),
+    }
+
+
+@endpoint("GET", "/v1/stats", Need.READ)
+async def stats(call: Call) -> Answer:
+    """Count executions by state, and say how busy this server was in the last minute."""
+    counts: Counter[str] = Counter({str(state): 0 for state in Public})
+    for lane in await call.read(ListLanes()):
+        counts.update({str(state): count for state, count in lane.counts})
+    tally = call.server.tally
+    return Answer(
+        {
+            "counts": counts,
+            "total": counts.total(),
+            "rates": tally.rates(),
+            "backend": family(call.server.settings.store),
+            "version": __version__,
+            "uptime_ms": tally.uptime_ms(),
+            "uptime_seconds": tally.uptime_ms() // 1000,
+        }
+    )

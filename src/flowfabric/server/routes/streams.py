@@ -1,0 +1,147 @@
+"""Frames of an attempt: read, tailed, summed up."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from msgspec import Struct
+
+from flowfabric.engine import tail_when_ready
+from flowfabric.model.contracts.reads import FrameView, ReadStream, ReadSummary, StreamPage, TailStream
+from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.ids import parse_cursor
+from flowfabric.server.call import Answer, Call
+from flowfabric.server.errors import HttpError, bad_request
+from flowfabric.server.forms import U64
+from flowfabric.server.render import embedded
+from flowfabric.server.roles import Need
+from flowfabric.server.routing import endpoint
+from flowfabric.server.shapes import present
+
+LIMIT_MAX = 1_000
+BLOCK_MAX_MS = 30_000
+_U32_MAX = 2**32 - 1
+
+
+class ReadQuery(Struct, frozen=True, rename={"from_": "from"}):
+    """Between which frames, both inclusive."""
+
+    from_: str = "start"
+    to: str = "end"
+    limit: U64 = 100
+
+
+class TailQuery(Struct, frozen=True):
+    """After which frame, and how long to wait for one."""
+
+    after: str = "0-0"
+    block_ms: U64 = 0
+    limit: U64 = 50
+
+
+@endpoint("GET", "/v1/executions/{id}/attempts/{idx}/stream", Need.READ, query=ReadQuery, classic=True)
+async def read_stream(call: Call) -> Answer:
+    """Read frames of an attempt."""
+    asked: ReadQuery = call.query
+    _check_limit(asked.limit, "from/to for larger spans")
+    question = ReadStream(
+        execution_id=call.execution_id, attempt_index=_index(call), count=asked.limit,
+        from_=_cursor("from", asked.from_), to=_cursor("to", asked.to),
+    )  # fmt: skip
+    with call.server.stream_ops.hold():
+        await call.visible()
+        return Answer(_page(await call.read(question)))
+
+
+@endpoint("GET", "/v1/executions/{id}/attempts/{idx}/stream/tail", Need.READ, query=TailQuery, classic=True)
+async def tail_stream(call: Call) -> Answer:
+    """Return the frames after one; when there is none, wait for one or for the end of the stream."""
+    asked: TailQuery = call.query
+    if _cursor("after", asked.after) in {"start", "end"}:
+        raise bad_request(
+            "after: XREAD cursor must be a concrete entry id; pass '0-0' to start from the beginning",
+            field="after",
+        )
+    if asked.block_ms > BLOCK_MAX_MS:
+        raise bad_request(f"block_ms exceeds {BLOCK_MAX_MS}ms ceiling", field="block_ms")
+    _check_limit(asked.limit, "after")
+    question = TailStream(
+        execution_id=call.execution_id, attempt_index=_index(call), after=asked.after, count=asked.limit
+    )
+    with call.server.stream_ops.hold():
+        await call.visible()
+        if not asked.block_ms:
+            return Answer(_page(await call.read(question)))
+        return Answer(
+            _page(await call.while_connected(tail_when_ready(call.store, question, asked.block_ms)))
+        )
+
+
+@endpoint("GET", "/v1/executions/{id}/attempts/{idx}/stream/summary", Need.READ)
+async def stream_summary(call: Call) -> Answer:
+    """Return the summary document of an attempt."""
+    question = ReadSummary(execution_id=await call.visible(), attempt_index=_index(call))
+    with call.server.stream_ops.hold():
+        found = await call.read(question)
+    if found is None:
+        raise HttpError(404, "this attempt has no summary yet", "not_found", kind="not_found")
+    return Answer(
+        {
+            "document": embedded(found.document),
+            "version": found.version,
+            "last_updated_ms": found.last_updated_ms,
+            "first_applied_ms": found.first_applied_ms,
+            "patch_kind": found.patch_kind,
+        }
+    )
+
+
+def _index(call: Call) -> int:
+    text = call.path["idx"]
+    if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= _U32_MAX):
+        raise bad_request("the attempt index must be a number from 0 to 4294967295", field="attempt_index")
+    return int(text)
+
+
+def _check_limit(limit: int, how: str) -> None:
+    if limit < 1:
+        raise bad_request("limit must be >= 1", field="limit")
+    if limit > LIMIT_MAX:
+        raise bad_request(f"limit exceeds REST ceiling {LIMIT_MAX}; paginate via {how}", field="limit")
+
+
+def _cursor(field: str, text: str) -> str:
+    try:
+        parse_cursor(field, text)
+    except FlowFabricError as error:
+        raise bad_request(f"{field}: {error.text}", field=field) from error
+    return text
+
+
+def _page(page: StreamPage) -> dict[str, Any]:
+    frames = [_frame(view) for view in page.frames]
+    closed = present(closed_at=page.closed_at, closed_reason=page.closed_reason)
+    return {"frames": frames, "count": len(frames)} | closed
+
+
+def _frame(view: FrameView) -> dict[str, Any]:
+    """Show a frame: every field is text; what is not text is base64 and says so."""
+    frame = view.frame
+    try:
+        payload, encoding = frame.payload.decode(), frame.encoding
+    except UnicodeDecodeError:
+        payload, encoding = base64.b64encode(frame.payload).decode(), "base64"
+    fields = {
+        "frame_type": frame.frame_type,
+        "ts": str(frame.ts),
+        "payload": payload,
+        "encoding": encoding,
+        "source": frame.source,
+        "mode": frame.mode,
+    }
+    further = present(
+        correlation_id=frame.correlation_id, metadata_json=frame.metadata_json,
+        summary_version=str(frame.summary_version or ""), ttl_ms=str(frame.ttl_ms or ""),
+    )  # fmt: skip
+    return {"id": view.entry_id, "fields": fields | further}

@@ -1,0 +1,100 @@
+"""How executions and waitpoints are shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowfabric.model.contracts.reads import WaitpointView
+from flowfabric.model.records import Attempt, Event, Execution
+from flowfabric.model.state import Blocking
+from flowfabric.server.errors import HttpError
+
+
+def execution_not_found(execution_id: str, what: str = "execution") -> HttpError:
+    """Say that there is no such execution, or no such part of it."""
+    return HttpError(404, f"{what} not found: {execution_id}", "execution_not_found")
+
+
+def present(**fields: Any) -> dict[str, Any]:
+    """Keep only the fields that have a value: unset ones are absent from answers, not null."""
+    return {name: value for name, value in fields.items() if value not in {"", 0, None, -1}}
+
+
+def vector(run: Execution) -> dict[str, str]:
+    """Show the seven words that say where an execution stands."""
+    return {
+        "lifecycle_phase": run.lifecycle_phase,
+        "ownership_state": run.ownership_state,
+        "eligibility_state": run.eligibility_state,
+        "blocking_reason": run.blocking_reason,
+        "terminal_outcome": run.terminal_outcome,
+        "attempt_state": run.attempt_state,
+        "public_state": run.public_state,
+    }
+
+
+def summary(run: Execution) -> dict[str, Any]:
+    """Show an execution as one line of a list."""
+    shown = {
+        "execution_id": run.execution_id,
+        "namespace": run.namespace,
+        "lane_id": run.lane_id,
+        "execution_kind": run.execution_kind,
+        "public_state": run.public_state,
+        "priority": run.priority,
+        "created_at": run.created_at,
+        "attempt_index": max(run.attempt.index, 0),
+        "tags": dict(run.tags),
+    }
+    if run.progress_pct >= 0:
+        shown["progress_pct"] = run.progress_pct
+    if run.blocking_reason is not Blocking.NONE:
+        shown["blocking_reason"] = run.blocking_reason
+    return shown | present(started_at=run.started_at, completed_at=run.completed_at, flow_id=run.flow_id)
+
+
+def waitpoint(view: WaitpointView) -> dict[str, Any]:
+    """Show an open waitpoint, never its token."""
+    return {
+        "waitpoint_id": view.waitpoint_id,
+        "waitpoint_key": view.waitpoint_key,
+        "state": view.state,
+        "required_signal_names": view.required_signal_names,
+        "created_at": view.created_at,
+        "execution_id": view.execution_id,
+        "token_kid": view.token_kid,
+        "token_fingerprint": view.token_fingerprint,
+    } | present(activated_at=view.activated_at, expires_at=view.expires_at)
+
+
+def event(line: Event) -> dict[str, Any]:
+    """Show one line of history."""
+    shown: dict[str, Any] = {
+        "seq": line.seq,
+        "at": line.at,
+        "event": line.event,
+        "attempt_index": max(line.attempt_index, 0),
+        "lease_epoch": line.lease_epoch,
+        "actor": line.actor,
+        "from": line.from_state or None,
+        "to": line.to_state or None,
+        "details": dict(line.details),
+    }
+    return shown | present(reason=line.reason)
+
+
+def attempt(each: Attempt) -> dict[str, Any]:
+    """Show one run of the handler."""
+    return {
+        "attempt_index": each.index,
+        "attempt_id": each.attempt_id,
+        "attempt_type": each.kind,
+        "state": each.life,
+        "lease_epoch": each.lease_epoch,
+    } | present(
+        started_at=each.started_at, resumed_at=each.resumed_at, suspended_at=each.suspended_at,
+        ended_at=each.ended_at, worker_id=each.worker_id, worker_instance_id=each.worker_instance_id,
+        lineage_reason=each.lineage_reason, requested_by=each.requested_by,
+        failure_reason=each.failure_reason, failure_category=each.failure_category,
+        failure_detail=each.failure_detail, ended_by=each.ended_by, retry_at=each.delay_until,
+    )  # fmt: skip
