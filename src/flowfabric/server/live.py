@@ -1,0 +1,243 @@
+"""What all live feeds of one server share: a limit, patience, and one reader of the feed for all who listen to it.
+
+An idle listener is one event in this process: it holds no connection to the store and asks it nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Final, TypeVar
+
+from flowfabric.engine.waiting import LOOK_SECONDS
+from flowfabric.model.contracts.reads import FeedEntry, Question, ReadFeed
+from flowfabric.model.errors import FlowFabricError, StoreClosed
+from flowfabric.server.errors import HttpError
+from flowfabric.server.render import history_line
+from flowfabric.server.sse import message
+from flowfabric.storage.base import Commands
+
+R = TypeVar("R")
+MAX_STREAMS: Final = 10_000
+HEARTBEAT_SECONDS: Final = 15.0
+BUFFER: Final = 4_096
+"""How many changes wait for a listener of the feed before it is dropped."""
+SLOW_SECONDS: Final = 10.0
+"""A reader that makes us wait longer for one chunk is dropped."""
+GIVE_UP_SECONDS: Final = 60.0
+"""How long such a reader has to take what was already written."""
+READS_AT_ONCE: Final = 16
+PAGE: Final = 500
+
+log = logging.getLogger("flowfabric.server")
+Shown = tuple[FeedEntry, bytes]
+"""A change, and how it is sent: written once for all listeners."""
+
+
+class Live:
+    """The live feeds of one server."""
+
+    def __init__(self, store: Commands, stopping: asyncio.Event, limit: int = MAX_STREAMS) -> None:
+        self.store = store
+        self.stopping = stopping
+        self.limit = limit
+        self.heartbeat_seconds = HEARTBEAT_SECONDS
+        self.buffer = BUFFER
+        self.slow_seconds = SLOW_SECONDS
+        self.give_up_seconds = GIVE_UP_SECONDS
+        self.streams: set[asyncio.Task[None]] = set()
+        self.feed = FeedReader(self)
+        self._open = 0
+        self._watch: asyncio.Task[None] | None = None
+        self._reads = asyncio.Semaphore(READS_AT_ONCE)
+
+    def check_room(self) -> None:
+        """Refuse one more stream when the limit is reached."""
+        if self._open >= self.limit:
+            raise HttpError(
+                429, f"too many concurrent sse calls (server max: {self.limit}); retry with backoff",
+                "resource_exhausted", kind="resource_exhausted", retryable=True,
+            )  # fmt: skip
+
+    @contextlib.contextmanager
+    def place(self) -> Iterator[None]:
+        """Count a stream while it is open."""
+        self._open += 1
+        if self._watch is None:
+            self._watch = asyncio.create_task(self._end_with_server(), name="flowfabric-live")
+        try:
+            yield
+        finally:
+            self._open -= 1
+            if not self._open:
+                self._watch.cancel()
+                self._watch = None
+
+    @property
+    def open(self) -> int:
+        """How many streams are open."""
+        return self._open
+
+    async def read(self, question: Question[R]) -> R:
+        """Ask the store; when a wake-up reaches everybody, they ask a few at a time."""
+        async with self._reads:
+            return await self.store.read(question)
+
+    async def _end_with_server(self) -> None:
+        """End every stream when the server stops; readers come back with their last id."""
+        await self.stopping.wait()
+        for stream in self.streams:
+            stream.cancel()
+
+
+class FeedListener:
+    """The waiting place of one reader of the feed, as long as the buffer and no longer."""
+
+    def __init__(self, accepts: Callable[[FeedEntry], bool], buffer: int) -> None:
+        self._accepts = accepts
+        self._buffer = buffer
+        self._waiting: deque[bytes] = deque()
+        self._woken = asyncio.Event()
+        self.overrun = False
+        """Whether something had to be left out after what waits here."""
+        self.ended = False
+
+    def offer(self, changes: list[Shown]) -> None:
+        """Take what this reader wants to see."""
+        for entry, text in changes:
+            if self.overrun or not self._accepts(entry):
+                continue
+            if len(self._waiting) >= self._buffer:
+                self.overrun = True
+            else:
+                self._waiting.append(text)
+        if self._waiting or self.overrun:
+            self._woken.set()
+
+    def end(self) -> None:
+        """Say that nothing will come any more."""
+        self.ended = True
+        self._woken.set()
+
+    async def take(self, timeout: float) -> list[bytes]:  # noqa: ASYNC109 - the wait itself is the purpose
+        """Return what waits here; nothing when nothing came in time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._woken.wait()
+        self._woken.clear()
+        taken = list(self._waiting)
+        self._waiting.clear()
+        return taken
+
+
+class FeedReader:
+    """Follows the feed once for everybody, while anybody listens."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+        self._listeners: set[FeedListener] = set()
+        self._users = 0
+        self._starting = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+        self.position = 0
+        """Up to where the listeners were told."""
+
+    @contextlib.asynccontextmanager
+    async def following(self) -> AsyncIterator[None]:
+        """Keep the reader going for a while."""
+        self._users += 1
+        try:
+            async with self._starting:
+                if self._task is None or self._task.done():
+                    self.position = await self._end()
+                    self._task = asyncio.create_task(self._follow(), name="flowfabric-feed")
+            yield
+        finally:
+            self._users -= 1
+            if not self._users and self._task is not None:
+                self._task.cancel()
+                self._task = None
+
+    @contextlib.contextmanager
+    def listening(self, accepts: Callable[[FeedEntry], bool]) -> Iterator[FeedListener]:
+        """Get everything after the present position."""
+        listener = FeedListener(accepts, self._live.buffer)
+        self._listeners.add(listener)
+        try:
+            yield listener
+        finally:
+            self._listeners.discard(listener)
+
+    async def oldest(self) -> int:
+        """Return the first position that is kept, or 0."""
+        page = await self._live.read(ReadFeed(after=0, limit=1))
+        return page.entries[0].position if page.entries else 0
+
+    async def past(self, after: int) -> tuple[tuple[FeedEntry, ...], int]:
+        """Return a page of what came after a position, and where to go on."""
+        page = await self._live.read(ReadFeed(after=after, limit=PAGE))
+        return page.entries, page.next
+
+    async def _end(self) -> int:
+        """Find the last position by looking at single rows: there is no other way to ask for it."""
+        low, high = 0, 1
+        while await self._more(high):
+            low, high = high, high * 2
+        while low < high:
+            middle = (low + high) // 2
+            if await self._more(middle):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    async def _more(self, after: int) -> bool:
+        return bool((await self._live.read(ReadFeed(after=after, limit=1))).entries)
+
+    async def _follow(self) -> None:
+        try:
+            async with self._live.store.subscribe(["feed"]) as woken:
+                while True:
+                    if not await self._page():
+                        await woken.wait(LOOK_SECONDS)
+        except StoreClosed:
+            pass
+        finally:
+            for listener in self._listeners:
+                listener.end()
+
+    async def _page(self) -> bool:
+        """Tell everybody the next page; say whether more may follow at once."""
+        try:
+            entries, position = await self.past(self.position)
+        except StoreClosed:
+            raise
+        except FlowFabricError as error:
+            log.warning("the feed pauses: %s", error)
+            return False
+        changes = [(entry, feed_message(entry)) for entry in entries if is_change(entry)]
+        self.position = position
+        for listener in self._listeners:
+            listener.offer(changes)
+        return len(entries) == PAGE
+
+
+def is_change(entry: FeedEntry) -> bool:
+    """Whether a line of history changed what users see."""
+    return entry.event.from_state != entry.event.to_state
+
+
+def feed_message(entry: FeedEntry) -> bytes:
+    """Write a change as a message of the feed."""
+    data = {
+        "execution_id": entry.execution_id,
+        "namespace": entry.namespace,
+        "lane_id": entry.lane_id,
+        "execution_kind": entry.execution_kind,
+        "flow_id": entry.flow_id or None,
+        "public_state": entry.event.to_state,
+    } | history_line(entry.event)
+    return message("state", data, str(entry.position))

@@ -1,0 +1,252 @@
+"""The live feed of one execution: its history and the frames of every attempt, told as one story.
+
+A place in it is a place in both logs: `<history seq>.<attempt>.<entry id>`. Until an attempt has been announced its
+entry is `0-0`, from then on until its first frame `0-1`; both are smaller than the id of any frame. The end stands
+behind every possible frame, so that a reader who saw it is known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from flowfabric.model.contracts.reads import (
+    Describe,
+    FrameView,
+    ListAttempts,
+    ReadHistory,
+    StreamPage,
+    TailStream,
+)
+from flowfabric.model.errors import NotFound
+from flowfabric.model.ids import entry_id
+from flowfabric.model.limits import MAX_INT
+from flowfabric.model.records import Event, Execution
+from flowfabric.model.state import TERMINAL_STATES
+from flowfabric.server.errors import bad_request
+from flowfabric.server.live import Live
+from flowfabric.server.render import frame_fields, history_line
+from flowfabric.server.sse import CHUNK_BYTES, PING, message
+
+_PLACE: Final = re.compile(r"(\d{1,16})\.(\d{1,16})\.(\d{1,16})-(\d{1,16})", re.ASCII)
+_UNANNOUNCED: Final = (0, 0)
+_ANNOUNCED: Final = (0, 1)
+_ENDED_UNANNOUNCED: Final = (MAX_INT, 0)
+_ENDED: Final = (MAX_INT, 1)
+LINES: Final = 200
+FRAMES: Final = 64
+"""Few, since a frame may be large and a page of them is held in memory for each reader."""
+
+
+class Place(Struct, frozen=True):
+    """How far both logs were told."""
+
+    seq: int = 0
+    attempt: int = 0
+    entry: tuple[int, int] = _UNANNOUNCED
+
+    def __str__(self) -> str:
+        return f"{self.seq}.{self.attempt}.{entry_id(*self.entry)}"
+
+    def told(self, run: Execution) -> bool:
+        """Whether everything was told, the end included."""
+        ended = run.public_state in TERMINAL_STATES and run.event_count <= self.seq
+        return ended and self.entry[0] == MAX_INT
+
+    @property
+    def announced(self) -> bool:
+        """Whether the attempt was announced."""
+        return self.entry not in {_UNANNOUNCED, _ENDED_UNANNOUNCED}
+
+
+def parse_place(text: str) -> Place:
+    """Read an id that was sent before; empty: the beginning."""
+    if not text:
+        return Place()
+    found = _PLACE.fullmatch(text)
+    numbers = [int(part) for part in found.groups()] if found else [MAX_INT + 1]
+    if max(numbers) > MAX_INT:
+        raise bad_request("Last-Event-ID: not an id of this feed", field="last_event_id")
+    seq, attempt, ms, number = numbers
+    return Place(seq, attempt, (ms, number))
+
+
+class Story:
+    """One reader of one execution."""
+
+    def __init__(self, live: Live, execution_id: str, place: Place) -> None:
+        self._live = live
+        self._execution_id = execution_id
+        self._place = place
+        self._state = ""
+        self._over = False
+        self._progress: tuple[int, int, str] = (0, 0, "")
+        self._progressed: Execution | None = None
+        self._frames: list[FrameView] = []
+        """Frames of the present attempt that were read and not told yet."""
+        self._drained = False
+        """Whether nothing follows those frames, as far as the last look goes."""
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        """Tell it from the place on until it ends; messages are joined where many come at once."""
+        store = self._live.store
+        async with store.subscribe([f"execution:{self._execution_id}"]) as woken:
+            while True:
+                text = bytearray()
+                async for part in self._news():
+                    text += part
+                    if len(text) >= CHUNK_BYTES:
+                        yield bytes(text)
+                        text.clear()
+                if text:
+                    yield bytes(text)
+                if self._over:
+                    return
+                if not await woken.wait(self._live.heartbeat_seconds):
+                    yield PING
+
+    async def _news(self) -> AsyncIterator[bytes]:
+        """Tell what is new."""
+        try:
+            run = (await self._live.read(Describe(execution_id=self._execution_id))).run
+            self._note_progress(run)
+            if run.event_count > self._place.seq:
+                async for part in self._lines():
+                    yield part
+            elif not self._state:  # it goes on where an earlier reader stopped
+                self._state = run.public_state
+            yield self._progress_message()
+            if self._state in TERMINAL_STATES:
+                self._over = True
+                yield await self._end()
+            elif run.has_stream:
+                self._drained = False
+                async for part in self._frames_until(None):
+                    yield part
+        except NotFound:  # its time was over while somebody listened
+            self._over = True
+            yield message("end", {"execution_id": self._execution_id, "public_state": None})
+
+    def _note_progress(self, run: Execution) -> None:
+        now = (run.progress_updated_at, run.progress_pct, run.progress_message)
+        if run.progress_updated_at and now != self._progress:
+            self._progress = now
+            self._progressed = run
+
+    def _progress_message(self) -> bytes:
+        """Tell progress that was not told yet, if there is any; it is stored nowhere, so it has no place."""
+        run, self._progressed = self._progressed, None
+        if run is None:
+            return b""
+        return message(
+            "progress",
+            {
+                "execution_id": run.execution_id,
+                "attempt_index": run.attempt.index,
+                "pct": run.progress_pct if run.progress_pct >= 0 else None,
+                "message": run.progress_message,
+                "at": run.progress_updated_at,
+            },
+        )
+
+    async def _lines(self) -> AsyncIterator[bytes]:
+        more = True
+        while more:
+            page = await self._live.read(
+                ReadHistory(execution_id=self._execution_id, after=self._place.seq, limit=LINES)
+            )
+            self._drained = False  # lines were added, and frames before them
+            for event in page.events:
+                async for part in self._line(event):
+                    yield part
+            more = bool(page.next)
+
+    async def _line(self, event: Event) -> AsyncIterator[bytes]:
+        """Tell the frames before a line, then the line."""
+        new = self._opens(event)
+        until = None if new or event.to_state in TERMINAL_STATES else event.at
+        async for part in self._frames_until(until):
+            yield part
+        if new:
+            yield await self._attempt(event)
+        if event.to_state in TERMINAL_STATES:
+            yield self._progress_message()
+        self._place = replace(self._place, seq=event.seq)
+        self._state = event.to_state
+        if event.from_state != event.to_state:
+            data = {"execution_id": self._execution_id, "public_state": event.to_state} | history_line(event)
+            yield message("state", data, str(self._place))
+
+    def _opens(self, event: Event) -> bool:
+        """Whether a line belongs to an attempt that was not announced yet."""
+        if event.attempt_index < 0:
+            return False
+        return event.attempt_index > self._place.attempt or not self._place.announced
+
+    async def _attempt(self, event: Event) -> bytes:
+        """Announce an attempt; its place is before the line that opened it, which is still to come."""
+        index = event.attempt_index
+        attempts = await self._live.read(ListAttempts(execution_id=self._execution_id))
+        known = {attempt.index: attempt for attempt in attempts}
+        data: dict[str, Any] = {"execution_id": self._execution_id, "attempt_index": index, "attempt_type": "",
+                                "previous": None}  # fmt: skip
+        if (attempt := known.get(index)) is not None:
+            data |= {
+                "attempt_type": attempt.kind, "attempt_id": attempt.attempt_id, "started_at": attempt.started_at,
+                "worker_id": attempt.worker_id, "lease_epoch": event.lease_epoch,
+            }  # fmt: skip
+            if attempt.lineage_reason:
+                data["reason"] = attempt.lineage_reason
+        if (before := known.get(index - 1)) is not None:
+            data["previous"] = {
+                "attempt_index": before.index, "ended": before.life, "ended_at": before.ended_at or None,
+                "reason": before.failure_reason or data.get("reason", ""), "category": before.failure_category,
+            }  # fmt: skip
+        self._place = Place(self._place.seq, index, _ANNOUNCED)
+        self._frames, self._drained = [], False
+        return message("attempt", data, str(self._place))
+
+    async def _frames_until(self, at: int | None) -> AsyncIterator[bytes]:
+        """Tell frames of the present attempt: those up to a time, or all that there are."""
+        if not self._place.announced:
+            return
+        while True:
+            if not self._frames and not self._drained:
+                page = await self._look()
+                self._frames = list(page.frames)
+                self._drained = len(page.frames) < FRAMES
+            if not self._frames or (at is not None and self._frames[0].frame.ms > at):
+                return
+            yield self._frame(self._frames.pop(0))
+
+    async def _look(self) -> StreamPage:
+        return await self._live.read(
+            TailStream(
+                execution_id=self._execution_id, attempt_index=self._place.attempt,
+                after=entry_id(*self._place.entry), count=FRAMES,
+            )
+        )  # fmt: skip
+
+    def _frame(self, view: FrameView) -> bytes:
+        self._place = replace(self._place, entry=(view.frame.ms, view.frame.seq))
+        fields = frame_fields(view)
+        data = {"attempt_index": self._place.attempt, "id": view.entry_id, "fields": fields} | fields
+        return message("frame", data, str(self._place))
+
+    async def _end(self) -> bytes:
+        run = (await self._live.read(Describe(execution_id=self._execution_id))).run
+        self._place = replace(self._place, entry=_ENDED if self._place.announced else _ENDED_UNANNOUNCED)
+        data: dict[str, Any] = {
+            "execution_id": run.execution_id, "public_state": self._state,
+            "attempt_index": run.attempt.index if run.attempt.index >= 0 else None,
+            "at": run.completed_at or None,
+        }  # fmt: skip
+        if run.failure_reason:
+            data["failure"] = {"reason": run.failure_reason, "category": run.failure_category}
+        if run.cancellation_reason:
+            data["cancellation_reason"] = run.cancellation_reason
+        return message("end", data, str(self._place))
