@@ -77,16 +77,18 @@ async def held_approval(ff: Driver) -> str:
     return (await suspended(ff, reason_code="waiting_for_approval")).execution_id
 
 
-async def over_budget(ff: Driver) -> str:
+async def blocked(ff: Driver, reason: str) -> str:
     execution_id = await ff.create()
-    await ff.store.apply(Block(execution_id=execution_id, blocking_reason="waiting_for_budget"))
+    await ff.store.apply(Block(execution_id=execution_id, blocking_reason=reason))
     return execution_id
+
+
+async def over_budget(ff: Driver) -> str:
+    return await blocked(ff, "waiting_for_budget")
 
 
 async def over_quota(ff: Driver) -> str:
-    execution_id = await ff.create()
-    await ff.store.apply(Block(execution_id=execution_id, blocking_reason="waiting_for_quota"))
-    return execution_id
+    return await blocked(ff, "waiting_for_quota")
 
 
 async def paused(ff: Driver) -> str:

@@ -7,7 +7,6 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 
 from flowfabric.model import checks
-from flowfabric.model.errors import refuse
 from flowfabric.model.ids import check_uuid
 from flowfabric.model.limits import MAX_INT, MAX_NAME_BYTES
 
@@ -86,9 +85,3 @@ class HolderCommand(ExecutionCommand[R_co], frozen=True, kw_only=True):
         if self.fence.attempt_id:
             check_uuid("fence.attempt_id", self.fence.attempt_id)
         checks.integer("fence.lease_epoch", self.fence.lease_epoch, -1, MAX_INT)
-
-
-def exclusive(first: str, second: str, both: bool) -> None:
-    """Refuse two fields that say the same thing."""
-    if both:
-        raise refuse("invalid_input", text=f"give {first} or {second}, not both", field=first)

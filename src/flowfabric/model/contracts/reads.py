@@ -105,6 +105,21 @@ def _limit(value: int, high: int = PAGE_MAX) -> None:
     checks.integer("limit", value, 1, high)
 
 
+def _cursor(after: int) -> None:
+    checks.integer("after", after, 0, MAX_INT)
+
+
+class _Onward(Question[R_co], frozen=True, kw_only=True):
+    after: int = 0
+    limit: int = 100
+
+    def check(self) -> None:
+        """Check cursor and limit."""
+        super().check()
+        _cursor(self.after)
+        _limit(self.limit)
+
+
 class ReadHistory(ExecutionQuestion[HistoryPage], frozen=True, kw_only=True):
     """Return history after a line number."""
 
@@ -114,7 +129,7 @@ class ReadHistory(ExecutionQuestion[HistoryPage], frozen=True, kw_only=True):
     def check(self) -> None:
         """Check cursor and limit."""
         super().check()
-        checks.integer("after", self.after, 0, MAX_INT)
+        _cursor(self.after)
         _limit(self.limit)
 
 
@@ -340,17 +355,8 @@ class InboxPage(Page, frozen=True):
     next: int
 
 
-class ReadInbox(Question[InboxPage], frozen=True, kw_only=True):
+class ReadInbox(_Onward[InboxPage], frozen=True, kw_only=True):
     """Return what waits for a signal, anywhere."""
-
-    after: int = 0
-    limit: int = 100
-
-    def check(self) -> None:
-        """Check cursor and limit."""
-        super().check()
-        checks.integer("after", self.after, 0, MAX_INT)
-        _limit(self.limit)
 
 
 class FeedEntry(Struct, frozen=True):
@@ -372,17 +378,8 @@ class FeedPage(Page, frozen=True):
     next: int
 
 
-class ReadFeed(Question[FeedPage], frozen=True, kw_only=True):
+class ReadFeed(_Onward[FeedPage], frozen=True, kw_only=True):
     """Return the history of all executions after a position."""
-
-    after: int = 0
-    limit: int = 100
-
-    def check(self) -> None:
-        """Check cursor and limit."""
-        super().check()
-        checks.integer("after", self.after, 0, MAX_INT)
-        _limit(self.limit)
 
 
 class LaneView(Struct, frozen=True):

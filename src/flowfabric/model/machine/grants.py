@@ -27,7 +27,7 @@ from flowfabric.model.machine.claim import (
 from flowfabric.model.machine.lease import Lease, resume_attempt
 from flowfabric.model.machine.workspace import KeptRefusal, Workspace, granted, step
 from flowfabric.model.records import Execution, Grant, Lane
-from flowfabric.model.state import AttemptState, Eligibility, Outcome, Ownership, Phase
+from flowfabric.model.state import AttemptState, Eligibility, Ownership, Phase
 
 _LOST = (Ownership.EXPIRED, Ownership.REVOKED)
 
@@ -100,14 +100,8 @@ def _claimed(space: Workspace, run: Execution) -> ClaimedOne:
 def claim_granted(space: Workspace, command: ClaimGranted) -> ClaimedOne:
     """T5: a new attempt, by grant."""
     run = space.execution(command.execution_id)
-    if run.lifecycle_phase is not Phase.RUNNABLE:
+    if run.eligibility_state is not Eligibility.NOW:
         raise refuse("execution_not_leaseable")
-    if run.ownership_state is not Ownership.UNOWNED:
-        raise refuse("lease_conflict")
-    if run.eligibility_state is not Eligibility.NOW or run.terminal_outcome is not Outcome.NONE:
-        raise refuse("execution_not_leaseable")
-    if run.attempt_state is AttemptState.RUNNING:
-        raise refuse("active_attempt_exists")
     if run.attempt_state is AttemptState.INTERRUPTED:
         raise refuse("use_claim_resumed_execution")
     _use_grant(space, run, command.worker_id, ("claim",))
@@ -122,8 +116,6 @@ def claim_resumed(space: Workspace, command: ClaimResumed) -> ClaimedOne:
         raise refuse("execution_not_leaseable")
     if run.attempt_state is not AttemptState.INTERRUPTED:
         raise refuse("not_a_resumed_execution")
-    if run.ownership_state is not Ownership.UNOWNED:
-        raise refuse("lease_conflict")
     if run.eligibility_state is not Eligibility.NOW:
         raise refuse("execution_not_leaseable")
     _use_grant(space, run, command.worker_id, ("resume",))
@@ -136,12 +128,6 @@ def grant_and_claim(space: Workspace, command: GrantAndClaim) -> ClaimedOne:
     run = space.execution(command.execution_id)
     if run.lifecycle_phase is not Phase.RUNNABLE:
         raise refuse("execution_not_eligible")
-    if run.ownership_state is not Ownership.UNOWNED:
-        raise refuse("lease_conflict")
-    if run.terminal_outcome is not Outcome.NONE:
-        raise refuse("execution_not_eligible")
-    if run.attempt_state is AttemptState.RUNNING:
-        raise refuse("active_attempt_exists")
     if granted(run, space.now):
         raise refuse("grant_already_exists")
     if run.attempt_state is AttemptState.INTERRUPTED:

@@ -112,8 +112,6 @@ def _usable(space: Workspace, run: Execution, command: Suspend) -> Waitpoint:
         raise refuse("invalid_waitpoint_for_execution", field="waitpoints")
     if waitpoint.expires_at <= space.now:
         raise refuse("pending_waitpoint_expired", field="waitpoints")
-    if not waitpoint.token:
-        raise refuse("waitpoint_not_token_bound", field="waitpoints")
     if len(command.waitpoints) > 1:
         raise refuse("use_pending_with_extras_unsupported", field="waitpoints")
     # Only the record knows the key: a condition that listens elsewhere would wait for ever.
