@@ -106,6 +106,8 @@ ASIDE: Final[tuple[tuple[int, Kind], ...]] = (
     (1, CreateToken), (1, DeleteToken),
 )  # fmt: skip
 """What is not about an execution."""
+GRANTED: Final[tuple[Kind, ...]] = (ClaimGranted, ClaimResumed, Reclaim)
+"""What a grant is used for."""
 CROWD: Final[tuple[Kind, ...]] = (Claim, Claim, CreateExecution, Pause)
 """What many send at once."""
 
@@ -159,6 +161,8 @@ class Driver:
         chosen = about or (self.draw.pick(live[-4:]) if self.draw.chance(0.7) else self.draw.pick(live))
         if self.draw.chance(0.04):
             return self.make(self.draw.weighted(ASIDE))
+        if chosen.granted[0] and self.draw.chance(0.6):
+            return self.make(self.draw.pick(GRANTED), chosen)
         return self.make(self.draw.weighted(FITTING[chosen.state]), chosen)
 
     def _leap(self) -> int:

@@ -16,6 +16,7 @@ from flowfabric.model.contracts.reads import (
     ListKids,
     ListLanes,
     ListLeases,
+    ListPartition,
     ListSteps,
     ListWaitpoints,
     ListWorkers,
@@ -159,4 +160,15 @@ def find_claimable(hand: Hand) -> FindClaimable:
     return FindClaimable(
         lane_id=draw.pick(LANES), capabilities=draw.pick(WORKERS).capabilities,
         namespace=draw.pick(("", "", *NAMESPACES)), limit=_limit(hand),
+    )  # fmt: skip
+
+
+@maker(ListPartition)
+def list_partition(hand: Hand) -> ListPartition:
+    draw = hand.draw
+    known = hand.run()
+    partition = int(known.execution_id[4:].split("}")[0]) if known.execution_id.startswith("{fp:") else 0
+    return ListPartition(
+        partition=partition, namespace=draw.pick(("", "", *NAMESPACES)),
+        after=draw.pick(("", "", known.execution_id)), limit=_limit(hand),
     )  # fmt: skip

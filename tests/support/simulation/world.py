@@ -24,7 +24,14 @@ from flowfabric.model.contracts.lease import (
 )
 from flowfabric.model.contracts.streams import Appended, PutStep, StepStored
 from flowfabric.model.contracts.upkeep import MarkedExpired
-from flowfabric.model.contracts.waiting import OpenWaitpoint, SatisfiedAtOnce, Suspended, WaitpointCreated
+from flowfabric.model.contracts.waiting import (
+    OpenWaitpoint,
+    SatisfiedAtOnce,
+    SignalAccepted,
+    Suspended,
+    WaitpointCreated,
+)
+from flowfabric.model.evaluation import SATISFIED
 
 LOST = "lost"
 """The guess for work whose lease is gone."""
@@ -118,6 +125,8 @@ class World:
             known.granted = (command.worker_id, command.worker_instance_id)
         elif isinstance(reply, Released | Revoked | MarkedExpired):
             known.state = LOST
+        elif isinstance(reply, SignalAccepted):
+            known.state = "waiting" if reply.effect == SATISFIED else known.state
         elif isinstance(reply, RetryScheduled):
             known.state = "delayed"
         elif isinstance(reply, TerminalFailed):
