@@ -30,8 +30,7 @@ test: $(READY)  ## run every suite, in random order, and hold the model to its c
 	@$(BIN)/coverage run -m pytest -q -n 2 $(ARGS)
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report --skip-covered --skip-empty
-	@echo "the model alone, which must reach 95 %:"
-	@$(BIN)/coverage report --include='src/flowfabric/model/*' --fail-under=95 --format=total
+	@$(BIN)/python -m tools.branch_coverage src/flowfabric/model 95
 
 lint: $(READY)  ## rules, format, types, import directions, sizes
 	@$(BIN)/ruff check --quiet
