@@ -22,8 +22,8 @@ $(READY): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --editable . --group dev
 	@touch $@
 
-dev: $(READY)  ## watch a worker die and its work go on
-	@$(BIN)/ff demo
+dev: $(READY)  ## start a server and workers, watch one die and its work go on, then try it yourself
+	@$(BIN)/ff demo --serve
 
 test: $(READY)  ## run every suite, in random order, and hold the model to its coverage
 	@rm -f .coverage .coverage.*

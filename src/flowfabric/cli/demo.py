@@ -33,6 +33,7 @@ from flowfabric.model.state import Public
 from flowfabric.storage import open_store
 from flowfabric.storage.base import Upkeep
 
+LISTEN: Final = "127.0.0.1:9090"
 WORKERS: Final = ("ada", "ben")
 PLAN: Final = (
     ("report", "report"),
@@ -47,13 +48,12 @@ PATIENCE_SECONDS: Final = 30.0
 """Far more than it takes; a machine that needs longer is told so."""
 
 
-async def show(path: str) -> int:
-    """Run the demonstration and return the exit code."""
+async def show(path: str, *, serve: bool = False, listen: str = "") -> int:
+    """Run the demonstration and return the exit code; with `serve`, go on over HTTP until cancelled."""
     with tempfile.TemporaryDirectory(prefix="flowfabric-") as folder:
-        demo = Demo(Screen(), path or str(Path(folder) / "demo.db"))
+        demo = Demo(Screen(), path or str(Path(folder) / "demo.db"), (listen or LISTEN) if serve else "")
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                return await demo.run()
+            return await demo.run()
         except TimeoutError:
             demo.screen.line(
                 f"\nnot finished after {PATIENCE_SECONDS:.0f} seconds; is this machine very busy?"
@@ -64,9 +64,10 @@ async def show(path: str) -> int:
 class Demo:
     """One run: a store, two workers, five executions, one murder."""
 
-    def __init__(self, screen: Screen, path: str) -> None:
+    def __init__(self, screen: Screen, path: str, listen: str = "") -> None:
         self.screen = screen
         self._path = path
+        self._listen = listen
         self._ids: dict[str, str] = {}
         self._workers: dict[str, Process] = {}
 
@@ -77,18 +78,40 @@ class Demo:
         async with AsyncExitStack() as stack:
             store = await open_store(self._path)
             stack.push_async_callback(store.close)
-            await stack.enter_async_context(Engine(store))
+            address = await stack.enter_async_context(self._engine(store))
             narrator = Narrator(store, self.screen)
             await self._submit(store, narrator)
             await stack.enter_async_context(_running(narrator.run()))
             await stack.enter_async_context(self._working())
-            async with asyncio.TaskGroup() as scenes:
+            async with asyncio.timeout(PATIENCE_SECONDS), asyncio.TaskGroup() as scenes:
                 scenes.create_task(self._kill_the_author(store, narrator))
                 scenes.create_task(self._approve(store, narrator))
                 for execution_id in self._ids.values():
                     scenes.create_task(_ended(store, execution_id))
             await narrator.catch_up()
-            return await self._close(store, narrator)
+            code = await self._close(store, narrator)
+            if address:
+                await self._invite(narrator, address)
+            return code
+
+    @asynccontextmanager
+    async def _engine(self, store: Upkeep) -> AsyncIterator[str]:
+        """Run an engine, or a server, whose address is returned."""
+        if not self._listen:
+            async with Engine(store):
+                yield ""
+            return
+        async with served(store, self._path, self._listen) as address:
+            yield address
+
+    async def _invite(self, narrator: Narrator, address: str) -> None:
+        """Let people try the server, and tell what comes of it."""
+        body = json.dumps({"kind": "thumbnail", "lane": LANE})
+        self.screen.line(f"\nthe server listens on {address}, and a worker waits. Try, in another terminal:")
+        self.screen.line(f"  curl -s {address}/v1/submit -H 'content-type: application/json' -d '{body}'")
+        self.screen.line(f"  curl -s {address}/v1/executions\nCtrl-C ends it.\n")
+        narrator.follow_all = True
+        await asyncio.Event().wait()
 
     async def _submit(self, store: Upkeep, narrator: Narrator) -> None:
         for name, kind in PLAN:
@@ -180,6 +203,25 @@ class Demo:
         verdict = "nothing was lost, and no stored step ran twice" if well else "this did not go as it should"
         self.screen.line(f"\n{self.screen.paint(verdict, 'green' if well else 'red')}")
         return 0 if well else 1
+
+
+@asynccontextmanager
+async def served(store: Upkeep, path: str, listen: str) -> AsyncIterator[str]:
+    """Serve a store over HTTP and return the address."""
+    from flowfabric.server.listener import bind, where  # noqa: PLC0415 - the plain demo needs no server
+    from flowfabric.server.server import Server  # noqa: PLC0415
+    from flowfabric.server.settings import load_settings  # noqa: PLC0415
+
+    settings = load_settings({"FF_STORE": path, "FF_LISTEN_ADDR": listen})
+    sockets = bind(settings)
+    server = await Server.start(settings, store=store)
+    serving = asyncio.create_task(server.serve(sockets))
+    try:
+        yield f"http://{where(sockets[0])}"
+    finally:
+        server.stop()
+        await serving
+        await server.shutdown()
 
 
 async def _row(store: Upkeep, name: str, execution_id: str) -> tuple[str, ...]:

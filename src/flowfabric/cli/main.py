@@ -6,10 +6,12 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import flowfabric
-from flowfabric.cli import demo, demo_worker
+from flowfabric.cli import admin, server
 from flowfabric.model.errors import FlowFabricError
+from flowfabric.server.variables import BadSetting
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -17,23 +19,52 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"flowfabric {flowfabric.__version__}")
     # Commands without a help text are ours alone; they stay out of the list.
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    server.add(commands)
+    admin.add(commands)
+    _add_demo(commands)
+    return parser
+
+
+def _add_demo(commands: Any) -> None:
     show = commands.add_parser("demo", help="watch a worker die and its work go on")
     show.add_argument("--path", default="", help="keep the database in this file (default: a temporary one)")
+    show.add_argument("--serve", action="store_true", help="serve it over HTTP, too, until you press Ctrl-C")
+    show.add_argument("--listen", metavar="HOST:PORT", default="", help="with --serve: where to listen")
+    show.set_defaults(run=_demo)
     worker = commands.add_parser("demo-worker")
     worker.add_argument("--path", required=True)
     worker.add_argument("--name", required=True)
-    return parser
+    worker.set_defaults(run=_demo_worker)
+
+
+def _demo(given: argparse.Namespace) -> int:
+    from flowfabric.cli import demo  # noqa: PLC0415 - each command loads what it needs
+
+    try:
+        return asyncio.run(demo.show(given.path, serve=given.serve, listen=given.listen))
+    except KeyboardInterrupt:
+        if given.serve:  # the way to end it
+            return 0
+        raise
+    except (OSError, BadSetting) as error:
+        print(f"ff: {error}", file=sys.stderr)
+        return 1
+
+
+def _demo_worker(given: argparse.Namespace) -> int:
+    from flowfabric.cli import demo_worker  # noqa: PLC0415 - each command loads what it needs
+
+    return asyncio.run(demo_worker.work(given.path, given.name))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code."""
     given = _parser().parse_args(argv)
     try:
-        if given.command == "demo-worker":
-            return asyncio.run(demo_worker.work(given.path, given.name))
-        return asyncio.run(demo.show(given.path))
+        code: int = given.run(given)
     except FlowFabricError as error:
         print(f"ff: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
+    return code

@@ -45,6 +45,8 @@ class Narrator:
         self._screen = screen
         self._started = store.now()
         self._names: dict[str, str] = {}
+        self.follow_all = False
+        """Whether executions that nobody named are told of, too."""
         self._position = 0
         self._one_at_a_time = asyncio.Lock()
         self._attempts: dict[str, int] = {}
@@ -78,6 +80,8 @@ class Narrator:
         while True:
             page = await self._store.read(ReadFeed(after=self._position))
             for entry in page.entries:
+                if self.follow_all:
+                    self._names.setdefault(entry.execution_id, entry.execution_id[-8:])
                 if entry.execution_id in self._names:
                     await self._entry(entry)
             if not page.entries:

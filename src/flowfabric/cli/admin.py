@@ -1,0 +1,81 @@
+"""`ff admin`: questions about a deployment that need no server."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from flowfabric.model.ids import partition_of
+from flowfabric.server.variables import BY_NAME, BadSetting
+
+WATCH_PERCENT: Final = 5.0
+ELEVATED_PERCENT: Final = 15.0
+BAD_INPUT: Final = 2
+READ: Final = ("FF_LANES", "FF_FLOW_PARTITIONS", "FF_BUDGET_PARTITIONS", "FF_QUOTA_PARTITIONS")
+HINTS: Final = (
+    "Remediation:",
+    "  1. rename one of the colliding lanes",
+    "  2. raise FF_FLOW_PARTITIONS, which needs a store without data",
+    "  3. use a partitioner of your own when you embed the engine",
+)
+
+
+def add(commands: Any) -> None:
+    """Describe the command."""
+    parser = commands.add_parser("admin", help="look at a deployment")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="action")
+    collisions = actions.add_parser("partition-collisions", help="lanes that share a partition")
+    collisions.set_defaults(run=partition_collisions)
+
+
+def partition_collisions(_: argparse.Namespace) -> int:
+    """Report lanes that share a partition, from the environment alone."""
+    try:
+        lanes, flow, *_others = (_read(name, os.environ) for name in READ)
+    except BadSetting as error:
+        print(f"ff: {error}", file=sys.stderr)
+        return BAD_INPUT
+    print("\n".join(report(lanes, flow)))
+    return 0
+
+
+def _read(name: str, environ: Mapping[str, str]) -> Any:
+    variable = BY_NAME[name]
+    return variable.read(name, environ[name]) if name in environ else variable.default
+
+
+def report(lanes: Sequence[str], count: int) -> list[str]:
+    """Write the report, line by line."""
+    homes: dict[int, list[str]] = defaultdict(list)
+    for lane in lanes:
+        homes[partition_of(lane.encode(), count)].append(lane)
+    colliding = sum(len(group) for group in homes.values() if len(group) > 1)
+    percent = 100 * colliding / len(lanes)
+    lines = [
+        f"partition count: {count}",
+        f"lanes configured: {len(lanes)}",
+        f"lanes colliding: {colliding} ({percent:.1f}%)",
+        f"severity: {severity(percent)}",
+        "",
+        "partition | lane | collides_with",
+    ]
+    for partition in sorted(homes):
+        group = sorted(homes[partition])
+        lines += [
+            f"{partition} | {lane} | {', '.join(other for other in group if other != lane) or '-'}"
+            for lane in group
+        ]
+    return [*lines, "", *HINTS] if colliding else lines
+
+
+def severity(percent: float) -> str:
+    """Name how bad a share of colliding lanes is."""
+    if not percent:
+        return "Clean"
+    if percent < WATCH_PERCENT:
+        return "Watch"
+    return "Elevated" if percent <= ELEVATED_PERCENT else "Remediate"

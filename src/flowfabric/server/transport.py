@@ -1,0 +1,260 @@
+"""Limits below HTTP: how long a client may take for its head and body, how large a head may be, how many may come.
+
+A refused client that still sends is read and ignored for a moment before the connection closes: closing at once would
+make its system discard the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from http import HTTPStatus
+from typing import Any, ClassVar, Final
+
+from msgspec import Struct
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from flowfabric.server.call import encode
+from flowfabric.server.errors import HttpError
+from flowfabric.storage.minting import new_uuid
+
+LINGER_SECONDS: Final = 2.0
+SWEEP_SECONDS: Final = 1.0
+_IDLE, _HEAD, _BODY, _GONE = range(4)
+
+
+class Limits(Struct, frozen=True):
+    """What a client may cost."""
+
+    head_bytes: int = 64 * 1024
+    url_bytes: int = 16 * 1024
+    head_seconds: float = 10.0
+    body_idle_seconds: float = 20.0
+    """How long nothing may come while a body is unfinished."""
+    body_seconds: float = 300.0
+    """How long a whole body may take."""
+    connections: int = 16_384
+
+
+class _Refused(Exception):
+    """Raised inside the parser, which stops and reports a bad request."""
+
+
+class _Lingering:
+    """The transport of a connection; it closes when the client has stopped sending, or soon after."""
+
+    __slots__ = (
+        "_protocol",
+        "get_extra_info",
+        "is_closing",
+        "pause_reading",
+        "real",
+        "resume_reading",
+        "write",
+    )
+
+    def __init__(self, transport: asyncio.Transport, protocol: LimitedProtocol) -> None:
+        self.real = transport
+        self._protocol = protocol
+        self.write = transport.write
+        self.get_extra_info = transport.get_extra_info
+        self.pause_reading = transport.pause_reading
+        self.resume_reading = transport.resume_reading
+        self.is_closing = protocol.is_closing
+
+    def close(self) -> None:
+        """Close, now or when the client is done."""
+        if self._protocol.sending() and not self.real.is_closing():
+            self._protocol.linger()
+        else:
+            self.real.close()
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """HTTP/1.1 for one connection, with limits."""
+
+    limits: ClassVar[Limits] = Limits()
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.phase = _HEAD
+        self._real: asyncio.Transport | None = None
+        self._since = self._begun = time.monotonic()
+        self._parsed = 0
+        """Bytes of the head that the parser has handed over."""
+        self._raw = 0
+        """Bytes of a head that is not complete."""
+        self._begins = 0
+        self._asked_first = False
+        self._verdict: tuple[int, str, str] | None = None
+
+    # The connection
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Let a client in, if there is room."""
+        self._real = transport
+        super().connection_made(_Lingering(transport, self))  # type: ignore[arg-type]
+        self._since = self._begun = time.monotonic()
+        if len(self.connections) > self.limits.connections:
+            self._refuse(503, "too many connections; try again soon", "too_many_connections")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the client."""
+        self.phase = _GONE
+        super().connection_lost(exc)
+
+    def is_closing(self) -> bool:
+        """Whether nothing more may be written."""
+        return self.phase == _GONE or self._real is None or self._real.is_closing()
+
+    def sending(self) -> bool:
+        """Whether the client is in the middle of a request."""
+        return self.phase == _BODY or (self.phase == _HEAD and bool(self._raw or self._parsed))
+
+    def linger(self) -> None:
+        """End the answer now and the connection when the client has read it."""
+        assert self._real is not None
+        self.phase = _GONE
+        self._unset_keepalive_if_required()
+        self.flow.resume_reading()
+        if self._real.can_write_eof():
+            self._real.write_eof()
+        self.loop.call_later(LINGER_SECONDS, self._real.close)
+
+    # Incoming bytes
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came, and hold it to the limits."""
+        before = self.phase
+        if before == _GONE:
+            return
+        self._begins = 0
+        self._since = time.monotonic() if before == _BODY else self._since
+        super().data_received(data)
+        if self.phase == _HEAD:
+            # A head that began behind other bytes of this piece is counted from the next piece on.
+            first = self._begins == 1 and (before == _IDLE or self.cycle is None)
+            self._raw = self._raw + len(data) if first or not self._begins else 0
+            if self._raw > self.limits.head_bytes:
+                self._refuse(431, "the head of the request is too large", "headers_too_large")
+        elif self.phase == _IDLE and self.timeout_keep_alive_task is None:
+            self._wait_for_next()
+
+    def _latest(self) -> Any:
+        """Return the request that came last, or none."""
+        return self.cycle
+
+    def _wait_for_next(self) -> None:
+        """Let the clock of an idle connection run: bytes that began no request have stopped it."""
+        cycle = self._latest()
+        if cycle is not None and cycle.response_complete and not self.is_closing():
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+
+    def on_message_begin(self) -> None:
+        """Begin a head; the clock of a first one runs since the connection was made."""
+        super().on_message_begin()
+        if self.phase != _HEAD or self._parsed:
+            self._since = time.monotonic()
+        self.phase = _HEAD
+        self._begins += 1
+        self._parsed = self._raw = 0
+
+    def on_url(self, url: bytes) -> None:
+        """Take a piece of the URL."""
+        super().on_url(url)
+        self._parsed += len(url)
+        if len(self.url) > self.limits.url_bytes:
+            self._stop(414, "the URL is too long", "uri_too_long")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header."""
+        super().on_header(name, value)
+        self._parsed += len(name) + len(value) + 4
+        if self._parsed > self.limits.head_bytes:
+            self._stop(431, "the head of the request is too large", "headers_too_large")
+
+    def on_headers_complete(self) -> None:
+        """Begin the body."""
+        self.phase = _BODY
+        self._since = self._begun = time.monotonic()
+        self._asked_first = self.expect_100_continue
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """End the request: from here on it is our turn."""
+        if self.phase != _GONE:
+            self.phase = _IDLE
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Begin to wait for the next request; a body that was announced and never asked for may not come at all."""
+        super().on_response_complete()
+        if self._asked_first and self.phase == _BODY and not self.is_closing():
+            self.linger()
+
+    # Refusals
+
+    def _stop(self, status: int, text: str, code: str) -> None:
+        self._verdict = (status, text, code)
+        raise _Refused
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what cannot be parsed, or what the limits forbid."""
+        self._refuse(*(self._verdict or (400, msg, "bad_request")))
+
+    def _refuse(self, status: int, text: str, code: str) -> None:
+        """Answer below HTTP and end the connection; an answer that is due to an earlier request comes first."""
+        if self.is_closing():
+            return
+        if self.pipeline:
+            self.linger()
+            return
+        cycle = self._latest()
+        if cycle is not None and not cycle.response_complete:
+            cycle.keep_alive = False
+            if cycle.response_started or not cycle.more_body:
+                self.phase = _GONE
+                return
+            cycle.disconnected = True
+            cycle.message_event.set()
+        error = HttpError(status, text, code, kind=code, retryable=status in {408, 503})
+        request_id = new_uuid()
+        body = encode(error.body(request_id))
+        lines = [
+            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
+            "content-type: application/json",
+            f"content-length: {len(body)}",
+            f"x-request-id: {request_id}",
+            *(f"{name}: {value}" for name, value in error.all_headers()),
+            "connection: close",
+        ]
+        self.transport.write("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
+        self.linger()
+
+    def look(self, now: float) -> None:
+        """Refuse a client that takes too long."""
+        waited = now - self._since
+        if self.phase == _HEAD and waited > self.limits.head_seconds:
+            self._refuse(408, "the head of the request did not come in time", "request_timeout")
+        elif self.phase == _BODY and not self.flow.read_paused:
+            if waited > self.limits.body_idle_seconds or now - self._begun > self.limits.body_seconds:
+                self._refuse(408, "the body of the request did not come in time", "request_timeout")
+        elif self.phase == _BODY:  # we are the slow ones
+            self._since = now
+
+
+def protocol_with(limits: Limits) -> type[LimitedProtocol]:
+    """Make the protocol class for some limits."""
+    return type("Protocol", (LimitedProtocol,), {"limits": limits})
+
+
+async def sweep(connections: set[Any]) -> None:
+    """Look at every connection once a second, for ever: cheaper than timers for each request."""
+    while True:
+        await asyncio.sleep(SWEEP_SECONDS)
+        now = time.monotonic()
+        for connection in list(connections):
+            if isinstance(connection, LimitedProtocol):
+                connection.look(now)
