@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from flowfabric.engine import Engine
@@ -65,11 +65,13 @@ class Server:
 
         return await start(cls, settings, store, registry)
 
-    async def serve(self, sockets: Sequence[socket.socket] = ()) -> None:
+    async def serve(
+        self, sockets: Sequence[socket.socket] = (), ready: Callable[[], None] | None = None
+    ) -> None:
         """Answer HTTP until `stop()`; then let requests end. Without sockets the settings say where."""
-        from flowfabric.server.http import serve  # noqa: PLC0415 - only those who serve need it
+        from flowfabric.server.listener import serve  # noqa: PLC0415 - only those who serve need it
 
-        await serve(self, sockets)
+        await serve(self, sockets, ready)
 
     def stop(self) -> None:
         """Begin to shut down."""
