@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from bench import idle, memory, s1
+from bench import http, idle, memory, s1
 from bench.settings import Report, Settings
 
 RESULTS = Path(__file__).parent / "results"
-SCENARIOS = {"s1": s1.run, "memory": memory.run, "idle": idle.run}
+SCENARIOS = {"s1": s1.run, "memory": memory.run, "idle": idle.run, "http": http.run}
 
 
 def main() -> None:

@@ -1,0 +1,160 @@
+"""Over HTTP: submit, batches, state, claim and complete, beside a bare route that decodes the same bodies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+
+from bench.s1 import run_loop
+from bench.settings import Report, Settings, median
+
+CONNECTIONS = 64
+BATCH = 100
+CLAIM = 16
+STATES = 3_000
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextlib.contextmanager
+def process(*command: str) -> Iterator[None]:
+    """Run a server for a while."""
+    child = subprocess.Popen([sys.executable, *command])
+    try:
+        yield
+    finally:
+        child.terminate()
+        child.wait(30)
+
+
+@contextlib.asynccontextmanager
+async def client(port: int) -> AsyncIterator[aiohttp.ClientSession]:
+    """A pool of connections to a server that has come up."""
+    base = f"http://127.0.0.1:{port}"
+    connector = aiohttp.TCPConnector(limit=CONNECTIONS)
+    async with aiohttp.ClientSession(base, connector=connector) as session:
+        for _ in range(200):
+            with contextlib.suppress(aiohttp.ClientError):
+                await session.get("/healthz")
+                break
+            await asyncio.sleep(0.05)
+        yield session
+
+
+async def rate(count: int, work: Callable[[], Awaitable[Any]]) -> tuple[float, list[float]]:
+    """Do something many times over all connections; return calls per second and each call's milliseconds."""
+    numbers = iter(range(count))
+    times: list[float] = []
+
+    async def one() -> None:
+        for _ in numbers:
+            begin = time.perf_counter()
+            await work()
+            times.append((time.perf_counter() - begin) * 1000)
+
+    begin = time.perf_counter()
+    await asyncio.gather(*(one() for _ in range(CONNECTIONS)))
+    return count / (time.perf_counter() - begin), sorted(times)
+
+
+def quantile(times: list[float], share: float) -> float:
+    return round(times[min(int(len(times) * share), len(times) - 1)], 3)
+
+
+async def measure(port: int, bare_port: int, settings: Settings) -> Report:
+    submission = {"kind": "bench", "lane": "bench", "input": {"text": "x" * max(0, settings.payload - 11)}}
+    ids: list[str] = []
+    async with client(port) as api, client(bare_port) as bare:
+
+        async def submit() -> None:
+            async with api.post("/v1/submit", json=submission) as answer:
+                ids.append((await answer.json())["execution_id"])
+
+        async def submit_bare() -> None:
+            async with bare.post("/v1/submit", json=submission) as answer:
+                await answer.read()
+
+        async def batch() -> None:
+            async with api.post("/v1/submit/batch", json={"items": [submission] * BATCH}) as answer:
+                await answer.read()
+
+        async def state() -> None:
+            async with api.get(f"/v1/executions/{quote(ids[0])}/state") as answer:
+                await answer.read()
+
+        ceiling, _ = await rate(settings.tasks, submit_bare)
+        submitted, submit_times = await rate(settings.tasks, submit)
+        batches, _ = await rate(settings.tasks // BATCH, batch)
+        states, state_times = await rate(STATES, state)
+        drained = await drain(api)
+    return {
+        "submit_per_s": round(submitted), "batch_items_per_s": round(batches * BATCH), "state_per_s": round(states),
+        "drain_per_s": round(drained), "ceiling_submit_per_s": round(ceiling), "ratio": round(submitted / ceiling, 3),
+        "submit_p50_ms": quantile(submit_times, 0.5), "submit_p99_ms": quantile(submit_times, 0.99),
+        "state_p50_ms": quantile(state_times, 0.5), "state_p99_ms": quantile(state_times, 0.99),
+    }  # fmt: skip
+
+
+async def drain(api: aiohttp.ClientSession) -> float:
+    """Claim in batches and complete each task, until nothing is left."""
+    done = 0
+
+    async def worker(number: int) -> None:
+        nonlocal done
+        body = {"worker_instance_id": f"bench-{number}", "lanes": ["bench"], "max_tasks": CLAIM}
+        while True:
+            async with api.post("/v1/workers/bench/tasks", json=body) as answer:
+                tasks = (await answer.json())["tasks"]
+            if not tasks:
+                return
+            await asyncio.gather(*(complete(task) for task in tasks))
+            done += len(tasks)
+
+    async def complete(task: dict[str, Any]) -> None:
+        path = f"/v1/executions/{quote(task['execution_id'])}/complete"
+        async with api.post(path, json={"fence": task["fence"], "result": {}}) as answer:
+            assert answer.status == 200, await answer.text()
+
+    begin = time.perf_counter()
+    await asyncio.gather(*(worker(number) for number in range(4)))
+    return done / (time.perf_counter() - begin)
+
+
+def run(settings: Settings) -> Report:
+    """Measure in one run, several times, with fresh servers each time."""
+    found: list[Report] = []
+    for _ in range(settings.runs):
+        folder = Path(tempfile.mkdtemp(prefix="ff-bench-"))
+        port, bare_port = free_port(), free_port()
+        server = (
+            "-m",
+            "flowfabric.cli",
+            "server",
+            "--store",
+            str(folder / "http.db"),
+            "--listen",
+            f"127.0.0.1:{port}",
+        )
+        try:
+            with process(*server), process("-m", "bench.bare_route", str(bare_port)):
+                found.append(run_loop(measure(port, bare_port, settings)))
+        finally:
+            shutil.rmtree(folder)
+    return {name: round(median([each[name] for each in found]), 3) for name in found[0]} | {"runs": found}
