@@ -182,6 +182,18 @@ def verify(
         raise refuse("invalid_token")
 
 
+def sign(ring: KeyRing, kid: str, message: str, now: int) -> tuple[str, str]:
+    """Sign a message that is no token, with the key of a name or the current one; returns name and signature.
+
+    The key is a derived one, so that what is signed here can never pass for a token.
+    """
+    key = _verifying_key(ring, kid or ring.current_kid, now)
+    if not _HEX.fullmatch(key.secret_hex):
+        raise refuse("invalid_secret")
+    derived = hmac.new(bytes.fromhex(key.secret_hex), b"flowfabric:signed-message", hashlib.sha256).digest()
+    return key.kid, hmac.new(derived, message.encode(), hashlib.sha256).hexdigest()
+
+
 def fingerprint(token: str) -> tuple[str, str]:
     """Return key name and first 16 digits of the digest: enough to recognise a token, not to use it."""
     kid, _, digest = token.partition(":")

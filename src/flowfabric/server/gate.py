@@ -15,8 +15,12 @@ from urllib.parse import parse_qs
 import msgspec
 
 from flowfabric.model.errors import FlowFabricError
+from flowfabric.server import audit
+from flowfabric.server.auth import authorize
 from flowfabric.server.call import Answer, Call, encode
 from flowfabric.server.errors import BAD_SHAPE, HttpError, from_engine
+from flowfabric.server.logs import EXECUTION, REQUEST
+from flowfabric.server.roles import Need
 from flowfabric.server.routing import Endpoint, Router, endpoints
 from flowfabric.storage.minting import new_uuid
 
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("flowfabric.server")
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _PLACE: Final = re.compile(r" - at `\$\.?(.*)`$")
+PRINCIPAL: Final = "flowfabric.principal"
 BAD_SYNTAX: Final = "invalid JSON: Bad Request"
 BAD_TYPE: Final = "invalid JSON: Unsupported Media Type"
 
@@ -49,6 +54,8 @@ class Gate:
         request_id = _request_id(headers)
         methods, path = self._router.find(scope.get("raw_path") or scope["path"].encode())
         route = methods.get("GET" if scope["method"] == "HEAD" else scope["method"])
+        REQUEST.set(request_id)
+        EXECUTION.set(path.get("id", ""))
         try:
             answer = await self._answer(scope, receive, headers, request_id, methods, route, path)
         except HttpError as error:
@@ -64,6 +71,11 @@ class Gate:
                 500, "a defect of the server; nothing is lost", "internal_error", kind="internal_error"
             )
             answer = _refusal(refusal, request_id)
+        if route is not None and route.need in audit.AUDITED:
+            code = answer.value["code"] if answer.status >= 400 else ""
+            audit.request(
+                route.method, route.path, path, scope.get(PRINCIPAL), answer.status, request_id, code
+            )
         await _send(scope, receive, send, answer, request_id)
         self._server.observe(scope["method"], _template(route), answer.status, time.perf_counter() - begin)
 
@@ -77,7 +89,10 @@ class Gate:
         route: Endpoint | None,
         path: dict[str, str],
     ) -> Answer:
-        principal = self._server.admit(headers, route)
+        need = _need(methods, route)
+        principal = await self._server.admit(headers, need)
+        scope[PRINCIPAL] = principal
+        authorize(principal, need)
         if not methods:
             raise HttpError(404, "no such route", "not_found", kind="not_found")
         if route is None:
@@ -176,6 +191,14 @@ def _too_large(route: Endpoint) -> HttpError:
 def _request_id(headers: dict[bytes, bytes]) -> str:
     given = headers.get(b"x-request-id", b"").decode("latin-1")
     return given if _REQUEST_ID.fullmatch(given) else new_uuid()
+
+
+def _need(methods: dict[str, Endpoint], route: Endpoint | None) -> Need | None:
+    """Say what a request needs; a wrong method on a path that is open to everybody is no secret either."""
+    if route is not None:
+        return route.need
+    open_path = methods and all(known.need is Need.NOTHING for known in methods.values())
+    return Need.NOTHING if open_path else None
 
 
 def _template(route: Endpoint | None) -> str:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from flowfabric.engine import Engine
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.errors import FlowFabricError
-from flowfabric.server.errors import HttpError
+from flowfabric.server.auth import Access
+from flowfabric.server.cors import Cors
 from flowfabric.server.gate import Gate
+from flowfabric.server.live import Live
+from flowfabric.server.metered import metered
 from flowfabric.server.permits import Permits
-from flowfabric.server.roles import ANYBODY, Need, Principal, Role
+from flowfabric.server.roles import Need, Principal
 from flowfabric.server.routes import load_routes
 from flowfabric.server.settings import Settings
 from flowfabric.server.tally import Tally
@@ -22,10 +24,9 @@ from flowfabric.storage.base import Upkeep
 if TYPE_CHECKING:
     import socket
 
-    from flowfabric.server.routing import Endpoint
+    from flowfabric.server.metrics import Metrics
 
 R = TypeVar("R")
-NO_TOKEN = "missing or invalid Authorization header"  # noqa: S105 - a message
 
 
 class Server:
@@ -39,10 +40,10 @@ class Server:
         self, store: Upkeep, *, settings: Settings | None = None, api_token: str = "", registry: Any = None
     ) -> None:
         load_routes()
-        self.store = store
         self.settings = settings or Settings(api_token=api_token)
-        self.registry = registry
-        """Where metrics are counted; none: one of our own."""
+        self.metrics = _metrics(registry)
+        """What is counted; none where prometheus_client is not installed."""
+        self.store = store = store if self.metrics is None else metered(store, self.metrics)
         self.engine = Engine(
             store,
             collect_seconds=self.settings.collect_seconds,
@@ -51,12 +52,19 @@ class Server:
         self.owns_store = False
         self.stopping = asyncio.Event()
         """Set when the server begins to shut down: what waits or streams without end watches it."""
+        self.live = Live(store, self.stopping, self.settings.max_sse)
         self.stream_ops = Permits("stream_ops", self.settings.max_stream_ops)
         self.tally = Tally()
         self.background: set[asyncio.Task[Any]] = set()
         self.shutdown_timeouts = 0
-        self._api_token = self.settings.api_token
-        self.app = Gate(self)
+        self.access = Access(
+            store,
+            self.settings.api_token,
+            any_host=self.settings.allow_unauthenticated,
+            public_url=self.settings.public_url,
+        )
+        self.rotating = asyncio.Lock()
+        self.app = Cors(Gate(self), self.settings.cors_origins, with_token=self.access.closed)
 
     @classmethod
     async def start(cls, settings: Settings, *, store: Upkeep | None = None, registry: Any = None) -> Self:
@@ -89,14 +97,9 @@ class Server:
         self.background.add(task)
         task.add_done_callback(self.background.discard)
 
-    def admit(self, headers: dict[bytes, bytes], route: Endpoint | None) -> Principal:
+    async def admit(self, headers: dict[bytes, bytes], need: Need | None) -> Principal:
         """Say who asks; refuse who may not."""
-        if not self._api_token or (route is not None and route.need is Need.NOTHING):
-            return ANYBODY
-        given = headers.get(b"authorization", b"")
-        if not hmac.compare_digest(given, b"Bearer " + self._api_token.encode()):
-            raise HttpError(401, NO_TOKEN, "unauthorized", kind="unauthorized")
-        return Principal("admin", Role.ADMIN)
+        return await self.access.admit(headers, need)
 
     async def apply(self, command: Command[R]) -> R:
         """Send a command to the store."""
@@ -113,3 +116,15 @@ class Server:
 
     def observe(self, method: str, path: str, status: int, seconds: float) -> None:
         """Count a request."""
+        if self.metrics is not None:
+            self.metrics.request(method, path, status, seconds)
+
+
+def _metrics(registry: Any) -> Metrics | None:
+    try:
+        from flowfabric.server.metrics import Metrics  # noqa: PLC0415 - needs prometheus_client
+    except ImportError:
+        if registry is not None:
+            raise
+        return None
+    return Metrics(registry)

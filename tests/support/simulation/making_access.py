@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flowfabric.model.contracts.access import CreateToken, DeleteToken, ListTokens
+from flowfabric.model.contracts.access import CreateToken, DeleteToken, ListTokens, SignLink
 from support.simulation.making import Hand, maker
 
 IDS = tuple(f"00000000-0000-4000-8000-00000000000{n}" for n in range(4))
@@ -29,3 +29,15 @@ def delete_token(hand: Hand) -> DeleteToken:
 @maker(ListTokens)
 def list_tokens(_: Hand) -> ListTokens:
     return ListTokens()
+
+
+@maker(SignLink)
+def sign_link(hand: Hand) -> SignLink:
+    known = hand.run()
+    ids = [each.waitpoint_id for each in known.waitpoints] or [hand.draw.uuid()]
+    return SignLink(
+        **hand.on(known),
+        waitpoint_id=hand.draw.pick(ids),
+        text=hand.draw.pick(("a", "b", "")),
+        kid=hand.draw.pick(("", "", "k1", "k9")),
+    )

@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from msgspec import Struct
+
 from flowfabric.model import checks
 from flowfabric.model.contracts.base import Command, Need
-from flowfabric.model.contracts.reads import Question
+from flowfabric.model.contracts.reads import ExecutionQuestion, Question
 from flowfabric.model.errors import invalid
 from flowfabric.model.ids import check_uuid
-from flowfabric.model.limits import MAX_INT
+from flowfabric.model.limits import MAX_INT, MAX_TEXT_BYTES
 from flowfabric.model.records import AccessToken
 from flowfabric.model.redaction import hide, shown, shown_text
 
@@ -74,3 +76,47 @@ class ListTokens(Question[tuple[AccessToken, ...]], frozen=True, kw_only=True):
     def needs(self) -> tuple[Need, ...]:
         """All of them."""
         return (ALL_TOKENS,)
+
+
+class Signed(Struct, frozen=True):
+    """A signature for a waitpoint, and how that is now. The signature is a secret: `repr` hides it."""
+
+    kid: str
+    signature: str
+    state: str
+    created_at: int
+    reason_code: str
+
+    def __repr__(self) -> str:
+        return shown_text(self, signature=hide)
+
+    def __rich_repr__(self) -> Iterator[tuple[str, object]]:  # type: ignore[override]
+        return shown(self, signature=hide)
+
+
+class SignLink(ExecutionQuestion[Signed], frozen=True, kw_only=True):
+    """Sign a text about a waitpoint, for trusted code only: to make a link, or to compare one with.
+
+    The key is derived from those that sign waitpoint tokens, so it rotates with them and has their grace.
+    """
+
+    waitpoint_id: str
+    text: str
+    kid: str = ""
+    """Empty: the current key."""
+
+    def check(self) -> None:
+        """Check id and text."""
+        super().check()
+        check_uuid("waitpoint_id", self.waitpoint_id)
+        checks.text("text", self.text, max_bytes=2 * MAX_TEXT_BYTES)
+        checks.text("kid", self.kid, empty=True)
+
+    def needs(self) -> tuple[Need, ...]:
+        """The execution, the waitpoint, its suspension, and the keys."""
+        return (
+            *super().needs(),
+            ("waitpoint", (self.execution_id, self.waitpoint_id)),
+            ("suspension", (self.execution_id,)),
+            ("keyring", ()),
+        )

@@ -315,13 +315,16 @@ class ApproveSignal(_SignalCommand, frozen=True, kw_only=True):
     lane_id: str = ""
     """When given, it must be the execution's lane."""
     key_suffix: str = ""
+    source_identity: str = ""
+    """Who is meant, where it is somebody else than the actor: the addressee of a link."""
 
     def check(self) -> None:
         """Check lane and suffix too."""
         super().check()
         if self.lane_id:
             checks.lane(self.lane_id)
-        checks.text("key_suffix", self.key_suffix, max_bytes=MAX_NAME_BYTES, empty=True)
+        for field in ("key_suffix", "source_identity"):
+            checks.text(field, getattr(self, field), max_bytes=MAX_NAME_BYTES, empty=True)
 
     @property
     def dedup_key(self) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from flowfabric.model.contracts.access import CreateToken, DeleteToken, ListTokens
+from flowfabric.model.contracts.access import CreateToken, DeleteToken, ListTokens, Signed, SignLink
 from flowfabric.model.errors import refuse
 from flowfabric.model.limits import MAX_TOKENS
+from flowfabric.model.machine.inbox import is_open
+from flowfabric.model.machine.secrets import keyring
 from flowfabric.model.machine.workspace import Workspace, step
-from flowfabric.model.records import VERSION, AccessToken
+from flowfabric.model.records import VERSION, AccessToken, Suspension, Waitpoint
+from flowfabric.model.tokens import sign
 
 
 @step(CreateToken)
@@ -43,3 +46,19 @@ def list_tokens(space: Workspace, _: ListTokens) -> tuple[AccessToken, ...]:
     """Return every token, the oldest first."""
     tokens: list[AccessToken] = space.children("token")
     return tuple(sorted(tokens, key=lambda token: (token.created_at, token.token_id)))
+
+
+@step(SignLink)
+def sign_link(space: Workspace, question: SignLink) -> Signed:
+    """Sign a text about a waitpoint, with a key of its own for this purpose."""
+    run = space.execution(question.execution_id)
+    waitpoint: Waitpoint | None = space.get("waitpoint", run.execution_id, question.waitpoint_id)
+    if waitpoint is None:
+        raise refuse("waitpoint_not_found", field="waitpoint_id")
+    message = f"link|{run.execution_id}|{waitpoint.waitpoint_id}|{waitpoint.created_at}|{question.text}"
+    kid, signature = sign(keyring(space), question.kid, message, space.now)
+    state = waitpoint.state if is_open(waitpoint, space.now) else "closed"
+    suspension: Suspension | None = space.get("suspension", run.execution_id)
+    current = suspension is not None and suspension.suspension_id == waitpoint.suspension_id
+    reason = suspension.reason_code if suspension is not None and current else ""
+    return Signed(kid, signature, state, waitpoint.created_at, reason)

@@ -50,7 +50,7 @@ def read_token(space: Workspace, question: ReadToken) -> str | None:
     """Return the token of a waitpoint that signals may still reach."""
     run = space.execution(question.execution_id)
     waitpoint: Waitpoint | None = space.get("waitpoint", run.execution_id, question.waitpoint_id)
-    return waitpoint.token if waitpoint is not None and _open(waitpoint, space.now) else None
+    return waitpoint.token if waitpoint is not None and is_open(waitpoint, space.now) else None
 
 
 @step(ListWaitpoints)
@@ -65,7 +65,7 @@ def list_waitpoints(space: Workspace, question: ListWaitpoints) -> WaitpointPage
     found: list[Waitpoint | None] = space.several(
         "waitpoint", ((run.execution_id, waitpoint_id) for waitpoint_id in ids)
     )
-    open_ones = [waitpoint for waitpoint in found if waitpoint is not None and _open(waitpoint, space.now)]
+    open_ones = [waitpoint for waitpoint in found if waitpoint is not None and is_open(waitpoint, space.now)]
     shown = open_ones[: min(max(question.limit, 1), PAGE_MAX)]
     return WaitpointPage(
         tuple(_waitpoint_view(run.execution_id, waitpoint, suspension) for waitpoint in shown),
@@ -81,12 +81,12 @@ def read_inbox(space: Workspace, question: ReadInbox) -> InboxPage:
     shown = tuple(
         _waitpoint_view(execution_id, waitpoint, suspension)
         for (_, execution_id, waitpoint), suspension in zip(rows, suspensions, strict=True)
-        if _open(waitpoint, space.now)
+        if is_open(waitpoint, space.now)
     )
     return InboxPage(shown, rows[-1][0] if len(rows) == question.limit else 0)
 
 
-def _open(waitpoint: Waitpoint, now: int) -> bool:
+def is_open(waitpoint: Waitpoint, now: int) -> bool:
     """Whether a token still opens it. The clock ends only pending ones; a suspension ends by its timer."""
     if not waitpoint.token:
         return False

@@ -79,8 +79,9 @@ def approve_signal(space: Workspace, command: ApproveSignal) -> SignalAccepted |
     if waitpoint is None:
         raise refuse("waitpoint_not_found", field="waitpoint_id")
     signal = _signal(
-        space, command, waitpoint, signal_category="approval", source_type="operator", source_identity="",
-        correlation_id="", idempotency_key=command.dedup_key, target_scope="execution", created_at=space.now,
+        space, command, waitpoint, signal_category="approval", source_type="operator",
+        source_identity=command.source_identity, correlation_id="",
+        idempotency_key=command.dedup_key, target_scope="execution", created_at=space.now,
     )  # fmt: skip
     arrival = _Arrival(command, signal, SIGNAL_LIST_LENGTH, run.policy.max_signals, None)
     return _accept(space, run, waitpoint, arrival)
