@@ -1,8 +1,9 @@
-"""A real server in the process of the test: uvicorn on a free loopback port, and a client that speaks to it."""
+"""A real server in the process of the test, on a free loopback port, and a client that speaks to it."""
 
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import socket
 from collections.abc import AsyncIterator
@@ -10,9 +11,9 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 import aiohttp
-import uvicorn
 from yarl import URL
 
+from flowfabric.server.listener import serve
 from flowfabric.server.server import Server
 from flowfabric.storage.base import Upkeep
 
@@ -54,7 +55,11 @@ class Api:
         if query:
             url = url.update_query([(k, str(v)) for k, vs in query.items() for v in _each(vs)])
         async with self.session.request(
-            method, url, data=data, headers=sent, skip_auto_headers=("Content-Type",)
+            method,
+            url,
+            data=io.BytesIO(data) if data else None,
+            headers=sent,
+            skip_auto_headers=("Content-Type",),
         ) as response:
             raw = await response.read()
             return Reply(
@@ -95,19 +100,16 @@ async def running(store: Upkeep, *, token: str = "", **options: Any) -> AsyncIte
     server = Server(store, **options)
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
-    config = uvicorn.Config(
-        server.app, log_config=None, lifespan="off", ws="none", timeout_graceful_shutdown=2
-    )
-    uvicorn_server = uvicorn.Server(config)
+    base = f"http://127.0.0.1:{listener.getsockname()[1]}"
     headers = {"Authorization": f"Bearer {token}"} if token else {}
+    ready = asyncio.Event()
     async with server.engine, aiohttp.ClientSession(headers=headers) as session:
-        serving = asyncio.create_task(uvicorn_server._serve(sockets=[listener]))
-        while not uvicorn_server.started:  # noqa: ASYNC110 - uvicorn has no event for it
-            await asyncio.sleep(0.005)
+        serving = asyncio.create_task(serve(server, [listener], ready.set))
+        await ready.wait()
         try:
-            yield Api(server, store, f"http://127.0.0.1:{listener.getsockname()[1]}", session)
+            yield Api(server, store, base, session)
         finally:
             await session.close()
-            uvicorn_server.should_exit = True
+            server.stop()
             await serving
             listener.close()
