@@ -166,6 +166,13 @@ async def test_a_client_that_went_away_leaves_no_lease(api: Api) -> None:
     assert (await claim_one(api))["attempt_index"] == 0
 
 
+async def test_a_wait_ends_with_the_server(api: Api) -> None:
+    waiting = asyncio.create_task(claim(api, wait_ms=30_000))
+    await asyncio.sleep(0.2)
+    api.server.stopping.set()
+    assert await asyncio.wait_for(waiting, 5) == []
+
+
 async def test_complete_and_its_repeat(api: Api) -> None:
     task = await begun(api)
     done = {"Completed": {"execution_id": task["execution_id"], "public_state": "completed"}}
@@ -226,7 +233,7 @@ async def test_the_small_verbs(api: Api) -> None:
     }
 
 
-FIELDS = {
+FIELDS: dict[str, dict[str, Any]] = {
     "complete": {}, "fail": {"reason": "x"}, "renew": {}, "progress": {"pct": 1}, "delay": {"delay_ms": 5},
     "suspend": {}, "waitpoints": {"expires_in_ms": 1_000}, "release": {}, "wait-children": {},
     "steps": {"name": "s", "result": 1}, "frames": {"frames": [{"frame_type": "event", "payload": "x"}]},

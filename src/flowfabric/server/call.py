@@ -41,6 +41,15 @@ class ClientGone(HttpError):
         super().__init__(499, "the client went away", "client_gone", kind="client_gone")
 
 
+class Stopping(HttpError):
+    """The server ends; whoever waits may ask another one, or this one when it is back."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            503, "the server is shutting down", "unavailable", kind="unavailable", retryable=True
+        )
+
+
 class Call:
     """A request that was let in: checked, limited, decoded."""
 
@@ -128,25 +137,26 @@ class Call:
     async def while_connected(
         self, work: Coroutine[Any, Any, R], give_back: Callable[[R], Awaitable[None]] | None = None
     ) -> R:
-        """Wait for something as long as the client waits; when it goes away, the work is cancelled.
+        """Wait for something as long as the client waits and the server serves; then the work is cancelled.
 
         What the work brought in that very moment is handed to `give_back`.
         """
         doing = asyncio.ensure_future(work)
-        watching = asyncio.ensure_future(self._client_gone())
+        gone = asyncio.ensure_future(self._client_gone())
+        stopping = asyncio.ensure_future(self.server.stopping.wait())
         try:
-            await asyncio.wait((doing, watching), return_when=asyncio.FIRST_COMPLETED)
-            if not watching.done():
+            await asyncio.wait((doing, gone, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if doing.done() and not gone.done():
                 return doing.result()
             doing.cancel()
             await asyncio.wait((doing,))
             if give_back is not None and not doing.cancelled() and doing.exception() is None:
                 await give_back(doing.result())
-            raise ClientGone
+            raise ClientGone if gone.done() else Stopping
         finally:
-            doing.cancel()
-            watching.cancel()
-            await asyncio.gather(doing, watching, return_exceptions=True)
+            for task in (doing, gone, stopping):
+                task.cancel()
+            await asyncio.gather(doing, gone, stopping, return_exceptions=True)
 
     async def _client_gone(self) -> None:
         while (await self.receive())["type"] != "http.disconnect":

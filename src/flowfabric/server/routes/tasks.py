@@ -13,7 +13,7 @@ from flowfabric.model.contracts.lease import Claim, Claimed, Release, Renew, Ren
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.limits import DEFAULT_LEASE_TTL_MS, MAX_LEASE_TTL_MS, MIN_LEASE_TTL_MS
 from flowfabric.server import render
-from flowfabric.server.call import Answer, Call
+from flowfabric.server.call import Answer, Call, Stopping
 from flowfabric.server.errors import bad_request, refused_item
 from flowfabric.server.roles import Need
 from flowfabric.server.routing import endpoint
@@ -52,18 +52,22 @@ async def take_tasks(call: Call) -> Answer:
         namespace=call.namespace(asked.namespace) if bound or asked.namespace is not None else "",
         lease_ttl_ms=asked.lease_ttl_ms, claim_id=asked.claim_id or "",
     )  # fmt: skip
-    working = claim_when_ready(call.store, claim, asked.wait_ms)
-    if not asked.wait_ms:
-        return _answer(await working)
+    claimed = await _claim(call, claim, asked.wait_ms)
+    call.server.tally.note(claimed)
+    return Answer({"tasks": [task_shape(task) for task in claimed.tasks]})
+
+
+async def _claim(call: Call, claim: Claim, wait_ms: int) -> Claimed:
+    if not wait_ms:
+        return await claim_when_ready(call.store, claim)
 
     async def give_back(claimed: Claimed) -> None:
         await call.apply_many([Release(execution_id=t.execution_id, fence=t.fence) for t in claimed.tasks])
 
-    return _answer(await call.while_connected(working, give_back))
-
-
-def _answer(claimed: Claimed) -> Answer:
-    return Answer({"tasks": [task_shape(task) for task in claimed.tasks]})
+    try:
+        return await call.while_connected(claim_when_ready(call.store, claim, wait_ms), give_back)
+    except Stopping:
+        return Claimed(())
 
 
 def task_shape(task: Task) -> dict[str, Any]:
