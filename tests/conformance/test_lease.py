@@ -221,6 +221,7 @@ async def test_lease_holds_until_the_last_millisecond(ff: Driver, name: str) -> 
     scene = await active(ff)
     ff.clock.advance(LEASE - 1)
     await ff.store.apply(EVERY[name](scene.execution_id, scene.fence))
+    assert "lease_expired" not in await ff.events(scene.execution_id)
 
 
 @pytest.mark.parametrize(

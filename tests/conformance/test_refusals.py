@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from flowfabric.model.contracts.base import Fence
-from flowfabric.model.contracts.create import Block, Pause, Replay
+from flowfabric.model.contracts.create import AlreadySatisfied, Block, Pause, Replay
 from flowfabric.model.contracts.lease import (
     ClaimGranted,
     ClaimResumed,
@@ -20,8 +20,10 @@ from flowfabric.model.contracts.lease import (
 from flowfabric.model.contracts.upkeep import (
     ExpireExecution,
     ExpireSuspension,
+    MarkedExpired,
     MarkLeaseExpired,
     PromoteDelayed,
+    Swept,
 )
 from flowfabric.model.contracts.waiting import ResumeExecution
 from support import scenes
@@ -143,4 +145,5 @@ async def test_timers_and_marks_on_every_state_never_raise(ff: Driver) -> None:
     for number, stage in enumerate(scenes.ALL):
         scene = await scenes.STAGES[stage](ff, lane_id=f"lane-{number}")
         for command in (MarkLeaseExpired, PromoteDelayed, ExpireSuspension, ExpireExecution):
-            await ff.store.apply(command(execution_id=scene.execution_id))
+            answer = await ff.store.apply(command(execution_id=scene.execution_id))
+            assert isinstance(answer, Swept | MarkedExpired | AlreadySatisfied)

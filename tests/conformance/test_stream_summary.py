@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from flowfabric.model.limits import MAX_SUMMARY_BYTES
 from support.driver import Driver
 from support.frames import append, frames, numbered, patch, payloads, read, summary
 from support.waiting import let_go, refused
@@ -129,6 +130,19 @@ async def test_a_patch_is_a_json_object(ff: Driver, payload: bytes, text: str) -
     await ff.store.apply(patch(task, {"kept": 1}))
     assert text in (await refused(ff, patch(task, payload), "invalid_input")).text
     assert await document(ff, task) == {"kept": 1}
+
+
+async def test_a_summary_has_a_limit(ff: Driver) -> None:
+    task = await ff.running()
+    part = "x" * 60_000
+    for number in range(17):
+        await ff.store.apply(patch(task, {f"k{number:02}": part}))
+    before = await document(ff, task)
+    error = await refused(ff, patch(task, {"k17": part}), "payload_too_large")
+    assert f"at most {MAX_SUMMARY_BYTES}" in error.text
+    assert await document(ff, task) == before
+    await ff.store.apply(patch(task, {"k00": None, "k17": part}))
+    assert set(await document(ff, task)) == {f"k{number:02}" for number in range(1, 18)}
 
 
 async def test_a_patch_may_be_17_objects_deep(ff: Driver) -> None:

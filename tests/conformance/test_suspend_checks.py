@@ -66,6 +66,9 @@ def nested(depth: int, leaf: dict[str, Any]) -> dict[str, Any]:
             (*fresh("a", "b"), Binding(TWO, "c")),
             "extra_binding_not_referenced_by_condition: c",
         ),
+        (list_condition(()), (Binding(ONE, ""),), "a fresh waitpoint needs a key"),
+        (BOTH, (Binding(ONE, "a"), Binding(ONE, "b")), "each waitpoint_id once"),
+        (BOTH, (*fresh("a", "b"), Binding(TWO, "b")), "each waitpoint_key once"),
         (timeout_only(), (Binding(ONE, "a"),), "timeout_only_without_deadline"),
     ],
 )

@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from flowfabric.storage.sqlite import SqliteStore, connection
 from support.clock import ManualClock
 from support.driver import Driver
 
+NOBODY = 65_534
 HOLD = """
 import sqlite3, sys
 db = sqlite3.connect(sys.argv[1], isolation_level=None)
@@ -112,7 +114,8 @@ def contents(path: Path) -> list[Any]:
 async def test_an_empty_file_becomes_a_database(path: Path) -> None:
     path.touch()
     store = await SqliteStore.open(path)
-    await Driver(store, ManualClock()).create()
+    made = await Driver(store, ManualClock()).create()
+    assert (await store.read(Describe(execution_id=made))).run.execution_id == made
     await store.close()
 
 
@@ -147,15 +150,29 @@ async def test_a_file_that_may_only_be_read_is_refused(path: Path) -> None:
     await refused(path, "store_unusable")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
-async def test_a_file_without_the_right_to_write_is_refused(path: Path) -> None:
-    await filled(path, 1)
-    path.chmod(0o444)
-    path.parent.chmod(0o555)
+@contextmanager
+def unprivileged() -> Iterator[None]:
+    """Be somebody who may not write everything."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(NOBODY)
     try:
-        await refused(path, "store_unusable")
+        yield
     finally:
-        path.parent.chmod(0o755)
+        os.seteuid(user)
+
+
+async def test_a_file_without_the_right_to_write_is_refused() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "flowfabric.db"
+        await filled(path, 1)
+        path.chmod(0o444)
+        path.parent.chmod(0o555)
+        try:
+            with unprivileged():
+                await refused(path, "store_unusable")
+        finally:
+            path.parent.chmod(0o755)
 
 
 async def test_a_damaged_file_says_so(path: Path) -> None:

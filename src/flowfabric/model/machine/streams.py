@@ -10,7 +10,7 @@ from flowfabric.model.contracts.streams import Appended, AppendFrames, FrameInpu
 from flowfabric.model.errors import refuse
 from flowfabric.model.frames import FrameMode, frame_mode, keep_entries, next_rate, normalise_bounds
 from flowfabric.model.ids import entry_id
-from flowfabric.model.limits import MAX_INT, SUMMARY_MAXLEN
+from flowfabric.model.limits import MAX_INT, MAX_SUMMARY_BYTES, SUMMARY_MAXLEN
 from flowfabric.model.machine.lease import adopt_fence, holds
 from flowfabric.model.machine.workspace import Workspace, step
 from flowfabric.model.merge_patch import apply_patch, patch_kind
@@ -19,7 +19,6 @@ from flowfabric.model.state import Ownership, Phase
 
 BEST_EFFORT_TTL_MS: Final = 60_000
 """How long best-effort frames are worth keeping when the call does not say."""
-MAX_SUMMARY_BYTES: Final = 1_048_576
 
 
 @step(AppendFrames)
