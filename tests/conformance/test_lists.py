@@ -14,6 +14,7 @@ from flowfabric.model.contracts.reads import (
     ListExecutions,
     ListLanes,
     ListPartition,
+    ListQueue,
     ReadInbox,
 )
 from flowfabric.model.ids import execution_id
@@ -279,3 +280,17 @@ async def test_eligible_work_can_be_listed(ff: Driver) -> None:
     assert await found(ff, eligible=True) == [ready]
     assert await found(ff, eligible=True, lane_id="default") == [ready]
     assert await found(ff, eligible=True, states=(Public.DELAYED,)) == [later, ready]
+
+
+async def test_the_queue_of_a_lane_is_the_order_of_claims(ff: Driver) -> None:
+    low = await ff.create(execution_kind="a")
+    high = await ff.create(priority=5, policy={"routing_requirements": {"required_capabilities": ["gpu"]}})
+    ff.clock.advance(1)
+    last = await ff.create(execution_kind="b")
+    await ff.create(lane_id="other")
+    await ff.create(delay_until=ff.clock() + 9_999)
+    first = await ff.store.read(ListQueue(lane_id="default", limit=2))
+    assert [run.execution_id for run in first.runs] == [high, low]
+    assert first.next is not None
+    rest = await ff.store.read(ListQueue(lane_id="default", limit=2, after=first.next))
+    assert ([run.execution_id for run in rest.runs], rest.next) == ([last], None)

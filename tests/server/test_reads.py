@@ -231,3 +231,14 @@ async def test_stats(api: Api) -> None:
     assert stats["version"]
     assert stats["uptime_ms"] >= 0
     assert stats["rates"]["last_minute"]["submitted"] == 2
+
+
+async def test_the_queue_of_a_lane(api: Api) -> None:
+    low, high = await create(api), await create(api, priority=9)
+    first = (await api.get("/v1/executions", order="queue", lane="default", limit=1)).json
+    assert [each["execution_id"] for each in first["executions"]] == [high]
+    rest = await ids(api, order="queue", lane="default", cursor=first["next_cursor"])
+    assert rest == [low]
+    assert await ids(api, order="queue", lane="default", namespace="nobody") == []
+    assert (await api.get("/v1/executions", order="queue")).status == 400
+    assert (await api.get("/v1/executions", order="queue", lane="default", cursor="x")).status == 400

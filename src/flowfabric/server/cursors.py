@@ -9,6 +9,8 @@ from flowfabric.server.errors import HttpError, bad_request
 
 _CURSOR: Final = re.compile(r"([a-z]+)([0-9]{1,15})")
 
+_QUEUE_CURSOR: Final = re.compile(r"queue(-?[0-9]{1,16})\.(.{1,64})")
+
 
 def write_cursor(kind: str, position: int) -> str | None:
     """Write a position; 0 is none."""
@@ -23,6 +25,21 @@ def read_cursor(kind: str, text: str) -> int:
     if found is None or found[1] != kind:
         raise bad_cursor("it is not one of this list")
     return int(found[2])
+
+
+def write_queue_cursor(place: tuple[int, str] | None) -> str | None:
+    """Write a place in a queue: score and id."""
+    return None if place is None else f"queue{place[0]}.{place[1]}"
+
+
+def read_queue_cursor(text: str) -> tuple[int, str] | None:
+    """Read a place in a queue; empty text is none."""
+    if not text:
+        return None
+    found = _QUEUE_CURSOR.fullmatch(text)
+    if found is None:
+        raise bad_cursor("it is not one of this list")
+    return int(found[1]), found[2]
 
 
 def bad_cursor(why: str) -> HttpError:

@@ -19,7 +19,7 @@ from flowfabric.model.ids import (
     parse_execution_id,
     partition_key,
 )
-from flowfabric.model.limits import FRAME_READ_MAX, MAX_INT
+from flowfabric.model.limits import FRAME_READ_MAX, MAX_INT, MAX_NAME_BYTES
 from flowfabric.model.records import (
     Attempt,
     Event,
@@ -316,6 +316,30 @@ class ListExecutions(Question[ExecutionPage], frozen=True, kw_only=True):
         if self.eligible and Public.WAITING not in self.states:
             return (*self.states, Public.WAITING)
         return self.states
+
+
+class QueuePage(Page, frozen=True):
+    """Claimable executions in the order of claims; `next` is the score and id of the last one, or nothing."""
+
+    runs: tuple[Execution, ...]
+    next: tuple[int, str] | None
+
+
+class ListQueue(Question[QueuePage], frozen=True, kw_only=True):
+    """List what may be claimed on a lane, the next first, whoever may take it and whether or not the lane is paused."""
+
+    lane_id: str
+    after: tuple[int, str] = (-MAX_INT, "")
+    """Score and id of the last execution that was seen."""
+    limit: int = 100
+
+    def check(self) -> None:
+        """Check lane, cursor and limit."""
+        super().check()
+        checks.lane(self.lane_id)
+        checks.integer("after", self.after[0], -MAX_INT, MAX_INT)
+        checks.text("after", self.after[1], max_bytes=MAX_NAME_BYTES, empty=True)
+        _limit(self.limit)
 
 
 class IdPage(Page, frozen=True):

@@ -22,8 +22,10 @@ from flowfabric.model.contracts.reads import (
     ListLanes,
     ListLeases,
     ListPartition,
+    ListQueue,
     ListSteps,
     ListWorkers,
+    QueuePage,
     ReadDue,
     ReadFeed,
     ReadHistory,
@@ -35,6 +37,7 @@ from flowfabric.model.contracts.reads import (
     TailStream,
 )
 from flowfabric.model.ids import entry_id, parse_cursor, parse_entry_id
+from flowfabric.model.indexes import score
 from flowfabric.model.limits import MAX_INT
 from flowfabric.model.machine.streams import forgotten
 from flowfabric.model.machine.workers import alive
@@ -42,6 +45,7 @@ from flowfabric.model.machine.workspace import Workspace, step
 from flowfabric.model.records import (
     Attempt,
     Event,
+    Execution,
     Frame,
     Lane,
     Payload,
@@ -184,6 +188,14 @@ def list_executions(space: Workspace, question: ListExecutions) -> ExecutionPage
     """Return a page of executions as the store found them."""
     runs, cursor = space.get("executions", question)
     return ExecutionPage(runs, cursor)
+
+
+@step(ListQueue)
+def list_queue(space: Workspace, question: ListQueue) -> QueuePage:
+    """Return a page of what may be claimed; one more than was asked for says that there is a next page."""
+    runs: tuple[Execution, ...] = space.get("queue", question.lane_id, *question.after, question.limit + 1)
+    shown = runs[: question.limit]
+    return QueuePage(shown, (score(shown[-1]), shown[-1].execution_id) if len(runs) > len(shown) else None)
 
 
 @step(ListPartition)

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
-from flowfabric.model.contracts.reads import ExecutionPage, ListExecutions, ListPartition
+from flowfabric.model.contracts.reads import ListExecutions, ListPartition, ListQueue
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.ids import parse_execution_id
+from flowfabric.model.listing import matches
+from flowfabric.model.records import Execution
 from flowfabric.model.state import Public
 from flowfabric.server.call import Answer, Call
-from flowfabric.server.cursors import bad_cursor, read_cursor, write_cursor
+from flowfabric.server.cursors import (
+    bad_cursor,
+    read_cursor,
+    read_queue_cursor,
+    write_cursor,
+    write_queue_cursor,
+)
 from flowfabric.server.errors import bad_request
 from flowfabric.server.forms import U16, U64, Ms, path_uuid
 from flowfabric.server.roles import Need
@@ -48,13 +58,8 @@ async def list_executions(call: Call) -> Answer:
     asked: ListQuery = call.query
     if asked.partition is not None:
         return await _partition(call, asked, asked.partition)
-    page = await _page(call, asked)
-    return Answer(
-        {
-            "executions": [summary(run) for run in page.runs],
-            "next_cursor": write_cursor(asked.order, page.next),
-        }
-    )
+    runs, cursor = await _page(call, asked)
+    return Answer({"executions": [summary(run) for run in runs], "next_cursor": cursor})
 
 
 async def _partition(call: Call, asked: ListQuery, partition: int) -> Answer:
@@ -79,28 +84,39 @@ async def _partition(call: Call, asked: ListQuery, partition: int) -> Answer:
     return Answer({"executions": page.ids, "next_cursor": page.next or None})
 
 
-async def _page(call: Call, asked: ListQuery) -> ExecutionPage:
+async def _page(call: Call, asked: ListQuery) -> tuple[Sequence[Execution], str | None]:
     bound = call.principal.namespace
     states = [_state(name) for name in asked.state if name not in {"eligible", _NEVER_STORED}]
-    eligible = "eligible" in asked.state
+    queue = asked.order == "queue"
     question = ListExecutions(
-        lane_id=asked.lane, states=tuple(states), eligible=eligible,
+        lane_id=asked.lane, states=tuple(states), eligible="eligible" in asked.state,
         namespace=bound or asked.namespace, execution_kind=asked.kind,
         flow_id=path_uuid("flow_id", asked.flow_id) if asked.flow_id else "",
         tags=tuple(_tag(text) for text in asked.tag),
         created_after=asked.created_after, created_before=asked.created_before,
         newest_first=asked.order == "newest", limit=asked.limit,
-        after=read_cursor(asked.order, asked.cursor),
+        after=0 if queue else read_cursor(asked.order, asked.cursor),
     )  # fmt: skip
-    impossible = (asked.state and not states and not eligible) or (
-        bound and asked.namespace not in {"", bound}
-    )
-    if impossible:
-        question.check()
-        return ExecutionPage((), 0)
-    if asked.order == "queue":
-        raise bad_request("order=queue is not available yet", field="order")
-    return await call.read(question)
+    question.check()
+    nothing_wanted = asked.state and not states and not question.eligible
+    if nothing_wanted or (bound and asked.namespace not in {"", bound}):
+        return (), None
+    if queue:
+        return await _queue(call, asked, question)
+    page = await call.read(question)
+    return page.runs, write_cursor(asked.order, page.next)
+
+
+async def _queue(
+    call: Call, asked: ListQuery, filters: ListExecutions
+) -> tuple[Sequence[Execution], str | None]:
+    if not asked.lane:
+        raise bad_request("order=queue needs one lane", field="lane")
+    place = read_queue_cursor(asked.cursor)
+    question = ListQueue(lane_id=asked.lane, limit=asked.limit)
+    page = await call.read(question if place is None else replace(question, after=place))
+    # What the other filters leave may be less than a page while there is a next one.
+    return [run for run in page.runs if matches(filters, run)], write_queue_cursor(page.next)
 
 
 def _state(name: str) -> Public:

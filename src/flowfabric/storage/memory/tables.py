@@ -130,6 +130,12 @@ class Tables:
                 found.append(run)
         return tuple(found), 0
 
+    def _queue(self, lane_id: str, after_score: int, after_id: str, limit: int) -> tuple[Execution, ...]:
+        waiting = [run for run in self.runs if run.lane_id == lane_id and claimable(run)]
+        waiting.sort(key=lambda run: (score(run), run.execution_id))
+        later = [run for run in waiting if (score(run), run.execution_id) > (after_score, after_id)]
+        return tuple(later[:limit])
+
     def _partition(self, question: ListPartition) -> tuple[tuple[str, ...], str]:
         low, high = question.bounds()
         rows = sorted((run.execution_id, run.namespace) for run in self.runs if low < run.execution_id < high)

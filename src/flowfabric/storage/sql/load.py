@@ -175,6 +175,14 @@ class Loader:
             page = yield from self._list(question)
             self.space.learn(("executions", (question,)), page)
 
+    def _queues(self, keys: list[Row]) -> Plan[None]:
+        for key in keys:
+            lane_id, *after, limit = key
+            (routes,) = yield Fetch("routes", [(lane_id,)])
+            answers = yield Fetch("queue", [(route[0], *after, limit) for route in routes])
+            rows = sorted((row for part in answers for row in part), key=lambda row: row[:2])
+            self.space.learn(("queue", key), tuple(decode("execution", row[2]) for row in rows[:limit]))
+
     def _partitions(self, keys: list[Row]) -> Plan[None]:
         for (question,) in keys:
             (rows,) = yield Fetch("partition", [(*question.bounds(), rows_to_look_at(question) + 1)])
@@ -232,6 +240,7 @@ _SPECIAL: Final[dict[str, Callable[[Loader, list[Row]], Plan[None]]]] = {
     "lanes": Loader._lanes,  # noqa: SLF001
     "due": Loader._due,  # noqa: SLF001
     "executions": Loader._lists,  # noqa: SLF001
+    "queue": Loader._queues,  # noqa: SLF001
     "partition": Loader._partitions,  # noqa: SLF001
 }
 """Wishes that are more than one record by its key."""

@@ -54,6 +54,8 @@ FETCH: Final[dict[str, LiteralString]] = {
     "oldest waiting": "select created from execution where lane = ? and state = 'waiting' order by k limit 1",
     "due": "select id, k, rec from execution where due is not null and due <= ? order by due, id limit ?",
     "next due": "select min(due) from execution where due is not null and due > ?",
+    "queue": "select claim_score, id, rec from execution where route = ? and claim_score is not null "
+    "and (claim_score, id) > (?, ?) order by claim_score, id limit ?",
     "partition": "select id, namespace from execution where id > ? and id < ? order by id limit ?",
     # Lists: one index drives each; the direction is the statement's last word.
     "list newest": "select k, rec from execution where k < ? order by k desc limit ?",
