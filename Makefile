@@ -27,7 +27,7 @@ dev: $(READY)  ## start a server and workers, watch one die and its work go on, 
 
 test: $(READY)  ## run every suite, in random order, and hold the model to its coverage
 	@rm -f .coverage .coverage.*
-	@$(BIN)/coverage run -m pytest -q -n 2 $(ARGS)
+	@$(BIN)/coverage run -m pytest -n 2 $(ARGS)
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report --skip-covered --skip-empty
 	@$(BIN)/python -m tools.branch_coverage src/flowfabric/model 95
