@@ -147,9 +147,9 @@ async def _drain(server: Server) -> None:
     left = set(server.background)
     if not left:
         return
-    _, late = await asyncio.wait(left, timeout=STEP_SECONDS - 1)
+    _, late = await asyncio.wait(left, timeout=STEP_SECONDS * 0.9)
     for task in late:
         task.cancel()
     if late:
         log.warning("shutdown: cancelled %d background tasks after timeout_s=%d", len(late), STEP_SECONDS)
-        await asyncio.wait(late, timeout=0.5)
+        await asyncio.wait(late, timeout=STEP_SECONDS * 0.05)

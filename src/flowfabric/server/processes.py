@@ -115,7 +115,8 @@ class _Parent:
             for descriptor in (mine, self._mine, self._alarm, self._bell):
                 os.close(descriptor)
             for other in self._children.values():
-                os.close(other.pipe)
+                if other.pipe >= 0:
+                    os.close(other.pipe)
             code = run_one(self._settings, self._sockets, ready=lambda: _say(theirs), lifeline=self._lifeline)
         except BaseException:
             log.exception("a defect in a process of the server")
@@ -152,7 +153,9 @@ class _Parent:
             self._served = self._served or bool(os.read(child.pipe, 1))
             os.close(child.pipe)
         if self._stopping:
-            self._code = self._code or (FAILED if code else OK)
+            # A child that had no handlers yet dies of the signal itself, and has done nothing.
+            asked = code in {OK, -signal.SIGTERM, -signal.SIGINT}
+            self._code = self._code or (OK if asked else max(code, FAILED))
             return
         if not self._served and code > 0:
             log.error("a process could not start (exit_code=%d), giving up", code)

@@ -1,0 +1,371 @@
+"""`ff server` as a process: how it begins, how it ends, and what is left after a kill."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowfabric.model.contracts.reads import ListKids
+from flowfabric.model.contracts.upkeep import RotateSecret
+from flowfabric.server.boot import seed_secret
+from flowfabric.server.server import Server
+from flowfabric.server.settings import Settings
+from flowfabric.storage import open_store, open_unseeded
+
+SECRET = "ab" * 32
+LISTENING = re.compile(r"HTTP API listening addr=127\.0\.0\.1:(\d+)")
+
+
+class Process:
+    """A server of our own, and what it has said so far."""
+
+    def __init__(self, folder: Path, *arguments: str, **environ: str) -> None:
+        self.log = folder / f"server-{time.monotonic_ns()}.log"
+        ours = {name: value for name, value in os.environ.items() if not name.startswith("FF_")}
+        self._out = self.log.open("w")
+        self.began = time.monotonic()
+        self.child = subprocess.Popen(
+            [sys.executable, "-m", "flowfabric.cli", "server", *arguments],
+            env={**ours, "HOME": str(folder), "XDG_DATA_HOME": str(folder), **environ},
+            stderr=self._out,
+            stdout=self._out,
+        )
+        self.port = 0
+
+    def wait_until_ready(self) -> float:
+        while time.monotonic() - self.began < 20:
+            found = LISTENING.search(self.said())
+            if found:
+                self.port = int(found[1])
+                with suppress(OSError):
+                    if self.call("GET", "/healthz")[0] == 200:
+                        return time.monotonic() - self.began
+            assert self.child.poll() is None, self.said()
+            time.sleep(0.02)
+        raise AssertionError(self.said())
+
+    def call(self, method: str, path: str, body: Any = None, *, timeout: float = 20) -> tuple[int, Any]:
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{path}",
+            None if body is None else json.dumps(body).encode(),
+            {"content-type": "application/json"},
+            method=method,
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=timeout) as reply:
+                return reply.status, json.loads(reply.read() or b"null")
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read() or b"null")
+
+    def submit(self, **fields: Any) -> str:
+        status, answer = self.call("POST", "/v1/submit", {"kind": "x", **fields})
+        assert status == 201, answer
+        execution_id: str = answer["execution_id"]
+        return execution_id
+
+    def said(self) -> str:
+        return self.log.read_text()
+
+    def end(self, number: int = signal.SIGTERM, *, within: float = 15) -> int:
+        self.child.send_signal(number)
+        return self.child.wait(within)
+
+    def close(self) -> None:
+        if self.child.poll() is None:
+            self.child.kill()
+        self.child.wait(10)
+        self._out.close()
+
+
+@contextmanager
+def started(folder: Path, *arguments: str, **environ: str) -> Iterator[Process]:
+    """Start a server on a free port, and be sure that it ends."""
+    listen = () if "--listen" in arguments else ("--listen", "127.0.0.1:0")
+    process = Process(folder, *listen, *arguments, **environ)
+    try:
+        yield process
+    finally:
+        process.close()
+
+
+def refused(folder: Path, *arguments: str, **environ: str) -> tuple[int, str]:
+    with started(folder, *arguments, **environ) as process:
+        return process.child.wait(20), process.said()
+
+
+def test_it_answers_soon_on_a_fresh_machine(tmp_path: Path) -> None:
+    with started(tmp_path) as server:
+        took = server.wait_until_ready()
+        assert took < 6, "two seconds, and some for a busy machine that runs tests"
+        assert (tmp_path / "flowfabric" / "flowfabric.db").exists()
+        assert (tmp_path / "flowfabric").stat().st_mode & 0o077 == 0
+        assert server.call("GET", "/readyz")[0] == 200
+        assert server.end() == 0
+    said = server.said()
+    assert said.count("WARNING flowfabric.server: FF_API_TOKEN is not set") == 2
+    assert "/v1/admin/*" in said
+    assert "flow_partitions=256" in said
+    assert "lanes=default" in said
+    assert "shutdown complete" in said
+
+
+def test_a_token_is_asked_for_and_never_told(tmp_path: Path) -> None:
+    with started(tmp_path, FF_API_TOKEN="let-me-in", FF_WAITPOINT_HMAC_SECRET=SECRET) as server:
+        server.wait_until_ready()
+        assert server.call("POST", "/v1/submit", {"kind": "x"})[0] == 401
+        assert server.call("GET", "/healthz")[0] == 200
+        assert server.end(signal.SIGINT) == 0
+    assert "FF_API_TOKEN" not in server.said()
+    assert "let-me-in" not in server.said()
+    assert SECRET not in server.said()
+
+
+def begun(server: Process, body: bytes) -> socket.socket:
+    """Begin a request whose body is to come."""
+    line = socket.create_connection(("127.0.0.1", server.port), 10)
+    line.sendall(
+        b"POST /v1/submit HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        b"content-length: %d\r\n\r\n" % len(body)
+    )
+    time.sleep(0.3)
+    return line
+
+
+def test_a_shutdown_lets_requests_end(tmp_path: Path) -> None:
+    body = b'{"kind":"x"}'
+    with started(tmp_path) as server:
+        server.wait_until_ready()
+        with begun(server, body) as line:
+            server.child.send_signal(signal.SIGTERM)
+            time.sleep(0.7)
+            assert server.child.poll() is None, "it waits for the request"
+            with pytest.raises(OSError, match="refused"):
+                socket.create_connection(("127.0.0.1", server.port), 5)
+            line.sendall(body)
+            assert line.recv(100).startswith(b"HTTP/1.1 201 ")
+        assert server.child.wait(10) == 0
+
+
+def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
+    with started(tmp_path) as server:
+        server.wait_until_ready()
+        with begun(server, b"{}"):
+            server.child.send_signal(signal.SIGTERM)
+            time.sleep(0.7)
+            assert server.child.poll() is None, "it waits for the request"
+            assert server.end(within=3) == 128 + signal.SIGTERM
+
+
+def test_others_are_not_let_in_without_a_token(tmp_path: Path) -> None:
+    code, said = refused(tmp_path, "--listen", "0.0.0.0:0")
+    assert code == 1
+    assert "FF_API_TOKEN" in said
+    assert "FF_ALLOW_UNAUTHENTICATED=1" in said
+
+
+def test_bad_settings_end_with_one(tmp_path: Path) -> None:
+    code, said = refused(tmp_path, FF_FLOW_PARTITIONS="many")
+    assert (code, "invalid value for FF_FLOW_PARTITIONS: expected u16, got 'many'" in said) == (1, True)
+
+
+def test_a_store_of_another_kind_ends_with_two(tmp_path: Path) -> None:
+    code, said = refused(tmp_path, FF_BACKEND="valkey", FF_WAITPOINT_HMAC_SECRET=SECRET)
+    assert (code, "no store for valkey" in said) == (2, True)
+
+
+def test_other_partition_counts_are_refused(tmp_path: Path) -> None:
+    store = str(tmp_path / "work.db")
+    with started(tmp_path, "--store", store) as server:
+        server.wait_until_ready()
+        server.end()
+    code, said = refused(tmp_path, "--store", store, FF_FLOW_PARTITIONS="8")
+    assert code == 1
+    assert "partition_mismatch" in said
+    assert "num_flow_partitions" in said
+
+
+def test_an_address_in_use_is_explained(tmp_path: Path) -> None:
+    with started(tmp_path) as server:
+        server.wait_until_ready()
+        code, said = refused(tmp_path, "--listen", f"127.0.0.1:{server.port}")
+        assert (code, f"cannot listen on 127.0.0.1:{server.port}" in said) == (1, True)
+
+
+def test_check_reports_and_leaves_nothing(tmp_path: Path) -> None:
+    code, said = refused(tmp_path, "--check", "--store", "work.db", FF_API_TOKEN="secret-token")
+    assert code == 0
+    assert "settings are good" in said
+    assert "work.db" in said
+    assert "secret-token" not in said
+    assert refused(tmp_path, "--check", FF_LANES="a,a")[0] == 1
+    assert not list(tmp_path.glob("*.db"))
+
+
+def test_two_servers_share_a_file(tmp_path: Path) -> None:
+    store = str(tmp_path / "work.db")
+    with ExitStack() as stack:
+        one, other = (stack.enter_context(started(tmp_path, "--store", store)) for _ in range(2))
+        one.wait_until_ready()
+        other.wait_until_ready()
+        execution_id = one.submit()
+        task = {"worker_instance_id": "i", "lanes": ["default"], "wait_ms": 5000}
+        status, answer = other.call("POST", "/v1/workers/w/tasks", task)
+        assert status == 200
+        assert [found["execution_id"] for found in answer["tasks"]] == [execution_id]
+        assert (one.end(), other.end()) == (0, 0)
+
+
+def _pids(server: Process) -> list[int]:
+    children = Path(f"/proc/{server.child.pid}/task/{server.child.pid}/children").read_text("utf-8")
+    return [int(pid) for pid in children.split()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+def test_processes_share_a_port_and_are_replaced(tmp_path: Path) -> None:
+    with started(tmp_path, "--processes", "2") as server:
+        server.wait_until_ready()
+        ids = [server.submit() for _ in range(20)]
+        before = _pids(server)
+        assert len(before) == 2
+        os.kill(before[0], signal.SIGKILL)
+        deadline = time.monotonic() + 10
+        while len(set(_pids(server)) - {before[0]}) < 2:
+            assert time.monotonic() < deadline, server.said()
+            time.sleep(0.05)
+        for execution_id in ids:
+            assert server.call("GET", f"/v1/executions/{execution_id}/state")[0] == 200
+        after = _pids(server)
+        assert server.end() == 0
+    assert "starting another" in server.said()
+    for pid in {*before, *after}:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+def test_children_end_with_their_parent(tmp_path: Path) -> None:
+    with started(tmp_path, "--processes", "2") as server:
+        server.wait_until_ready()
+        children = _pids(server)
+        server.child.kill()
+        server.child.wait(10)
+        deadline = time.monotonic() + 10
+        while any(Path(f"/proc/{pid}").exists() for pid in children):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def test_children_that_cannot_start_are_not_tried_for_ever(tmp_path: Path) -> None:
+    code, said = refused(tmp_path, "--processes", "2", "--store", str(tmp_path / "none" / "work.db"))
+    assert (code, "giving up" in said) == (1, True)
+
+
+def test_a_kill_loses_nothing_that_was_answered(tmp_path: Path) -> None:
+    store = str(tmp_path / "work.db")
+    kept: list[str] = []
+    for _ in range(2):
+        with started(tmp_path, "--store", store) as server:
+            server.wait_until_ready()
+            kept += [server.submit(input={"number": number}) for number in range(25)]
+            server.child.kill()
+            server.child.wait(10)
+    with started(tmp_path, "--store", store) as server:
+        server.wait_until_ready()
+        for execution_id in kept:
+            assert server.call("GET", f"/v1/executions/{execution_id}/state") == (200, "waiting")
+
+
+async def test_the_secret_is_seeded_kept_and_compared(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = await open_unseeded(str(tmp_path / "work.db"))
+    assert await seed_secret(store, SECRET)
+    assert (await store.read(ListKids())).current_kid == "k1"
+    assert await seed_secret(store, SECRET.upper())
+    assert not await seed_secret(store, "cd" * 32)
+    assert "differs from the stored secret" in caplog.text
+    await store.apply(RotateSecret(new_kid="k2", new_secret_hex="ef" * 32, grace_ms=1000))
+    assert not await seed_secret(store, SECRET)
+    assert await seed_secret(store, "ef" * 32)
+    assert (await store.read(ListKids())).current_kid == "k2"
+    assert not any(secret in caplog.text for secret in (SECRET, "cd" * 32, "ef" * 32))
+    await store.close()
+
+
+async def test_a_short_secret_is_accepted(tmp_path: Path) -> None:
+    store = await open_unseeded(str(tmp_path / "work.db"))
+    assert await seed_secret(store, "abcd")
+    assert await seed_secret(store, "abcd")
+    assert not await seed_secret(store, "abce")
+    await store.close()
+
+
+async def test_a_server_as_a_library() -> None:
+    store = await open_store(":memory:")
+    server = await Server.start(Settings(listen=("127.0.0.1", 0)), store=store)
+    ready = asyncio.Event()
+    serving = asyncio.create_task(server.serve(ready=ready.set))
+    await ready.wait()
+    done = asyncio.Event()
+
+    async def later() -> None:
+        await asyncio.sleep(0.1)
+        done.set()
+
+    server.spawn(later(), "later")
+    server.stop()
+    await serving
+    assert await server.shutdown()
+    assert done.is_set()
+    assert (await store.read(ListKids())).current_kid == "k1", "a store that was brought stays open"
+    await store.close()
+
+
+async def test_every_step_of_a_shutdown_runs(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = await open_store(":memory:")
+    server = await Server.start(Settings(), store=store)
+    closed = asyncio.Event()
+
+    class Closing:
+        async def close(self) -> None:
+            closed.set()
+            await asyncio.sleep(5)
+
+    async def fail(*_: object) -> None:
+        raise RuntimeError("no")
+
+    async def forever() -> None:
+        await asyncio.Event().wait()
+
+    ending = server.engine.__aexit__
+    with monkeypatch.context() as patch:
+        patch.setattr(type(server.engine), "__aexit__", fail)
+        patch.setattr("flowfabric.server.boot.STEP_SECONDS", 0.3)
+        patch.setattr(server, "store", Closing())
+        server.owns_store = True
+        server.spawn(forever(), "forever")
+        assert not await server.shutdown()
+    assert closed.is_set()
+    assert not server.background
+    assert "engine failed, going on" in caplog.text
+    assert "store did not end within" in caplog.text
+    assert server.shutdown_timeouts == 1
+    await ending(None, None, None)
+    await store.close()
