@@ -134,6 +134,8 @@ async def _step(server: Server, name: str, work: Callable[[], Awaitable[Any]]) -
             await work()
     except TimeoutError:
         server.shutdown_timeouts += 1
+        if server.metrics is not None:
+            server.metrics.ended_late()
         log.warning("shutdown: %s did not end within timeout_s=%d, going on", name, STEP_SECONDS)
         return False
     except Exception:

@@ -51,9 +51,14 @@ class Metrics:
         self._feed_lag = _histogram(
             self, "ff_feed_lag_seconds", "Age of an event when a live feed sends it.", "feed"
         )
+        self._late = _counter(self, "ff_shutdown_timeout", "Steps of a shutdown that did not end in time.")
         self._lanes: set[str] = set()
         self._lane_of: OrderedDict[str, str] = OrderedDict()
         self._lanes_read_at = float("-inf")
+
+    def ended_late(self) -> None:
+        """Count a step of a shutdown that was given up."""
+        self._late.inc()
 
     def request(self, method: str, path: str, status: int, seconds: float) -> None:
         """Count a request under the template of its route."""

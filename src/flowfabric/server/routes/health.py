@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flowfabric.model.contracts.reads import ListKids
 from flowfabric.server.call import Answer, Call
+from flowfabric.server.errors import HttpError
 from flowfabric.server.roles import Need
 from flowfabric.server.routing import endpoint
 
@@ -20,6 +21,10 @@ async def healthz(call: Call) -> Answer:
 @endpoint("GET", "/readyz", Need.NOTHING)
 async def readyz(call: Call) -> Answer:
     """Answer when the server takes work: its store answers, and it is not shutting down."""
+    if call.server.stopping.is_set():
+        raise HttpError(
+            503, "the server is shutting down", "shutting_down", kind="shutting_down", retryable=True
+        )
     await call.read(ListKids())
     return Answer(OK)
 

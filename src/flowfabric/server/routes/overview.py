@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 from flowfabric import __version__
 from flowfabric.model.contracts.reads import (
     Describe,
+    LaneView,
     ListLanes,
     ListLeases,
     ListWorkers,
@@ -32,8 +33,10 @@ _INBOX = "inbox"
 
 @endpoint("GET", "/v1/lanes", Need.READ)
 async def lanes(call: Call) -> Answer:
-    """List lanes with what is in them."""
+    """List lanes with what is in them; configured lanes are there from the start."""
     now = call.store.now()
+    known = {name: LaneView(name, (), 0, 0, "") for name in call.server.settings.lanes}
+    known |= {lane.lane_id: lane for lane in await call.read(ListLanes())}
     shown = [
         {
             "lane_id": lane.lane_id,
@@ -42,7 +45,7 @@ async def lanes(call: Call) -> Answer:
             "paused": bool(lane.paused_at),
         }
         | present(paused_at=lane.paused_at, pause_reason=lane.pause_reason)
-        for lane in await call.read(ListLanes())
+        for _, lane in sorted(known.items())
     ]
     return Answer({"lanes": shown, "next_cursor": None})
 
