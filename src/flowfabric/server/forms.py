@@ -37,8 +37,12 @@ class FenceForm(Struct, frozen=True):
 
     def fence(self) -> Fence:
         """Return what the engine takes."""
-        epoch = -1 if self.lease_epoch is None else self.lease_epoch
-        return Fence(self.lease_id or "", epoch, self.attempt_id or "")
+        return fence_of(self.lease_id, self.lease_epoch, self.attempt_id)
+
+
+def fence_of(lease_id: str | None, lease_epoch: int | None, attempt_id: str | None) -> Fence:
+    """Put a fence together from the parts that were sent."""
+    return Fence(lease_id or "", -1 if lease_epoch is None else lease_epoch, attempt_id or "")
 
 
 class Base64(Struct, frozen=True):

@@ -16,7 +16,7 @@ from flowfabric.engine.waiting import LOOK_SECONDS
 from flowfabric.model.contracts.reads import FeedEntry, Question, ReadFeed
 from flowfabric.model.errors import FlowFabricError, StoreClosed
 from flowfabric.server.errors import HttpError
-from flowfabric.server.render import history_line
+from flowfabric.server.shapes import event as history_line
 from flowfabric.server.sse import message
 from flowfabric.storage.base import Commands
 

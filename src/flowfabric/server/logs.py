@@ -24,7 +24,7 @@ def facts(record: logging.LogRecord) -> dict[str, Any]:
     """Return what a record carries besides its text: request, execution, and all that was given as `extra`."""
     found: dict[str, Any] = {"request_id": REQUEST.get(), "execution_id": EXECUTION.get()}
     found |= {name: value for name, value in record.__dict__.items() if name not in _STANDARD}
-    return {name: value for name, value in found.items() if value not in {None, ""}}
+    return {name: value for name, value in found.items() if value is not None and value != ""}
 
 
 class _Lines(logging.Formatter):

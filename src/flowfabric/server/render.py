@@ -10,7 +10,6 @@ import msgspec
 
 from flowfabric.model.contracts.lease import SignalView
 from flowfabric.model.contracts.reads import FrameView
-from flowfabric.model.records import Event
 from flowfabric.server.forms import text_or_base64
 
 JSON = "json"
@@ -49,21 +48,6 @@ def signals(views: Iterable[SignalView]) -> list[dict[str, Any]]:
         | text_or_base64(view.payload)
         for view in views
     ]
-
-
-def history_line(event: Event) -> dict[str, Any]:
-    """Show one line of an execution's history."""
-    return {
-        "seq": event.seq,
-        "at": event.at,
-        "event": event.event,
-        "attempt_index": event.attempt_index if event.attempt_index >= 0 else None,
-        "lease_epoch": event.lease_epoch,
-        "actor": event.actor,
-        "from": event.from_state or None,
-        "to": event.to_state,
-        "details": dict(event.details),
-    } | ({"reason": event.reason} if event.reason else {})
 
 
 def frame_fields(view: FrameView) -> dict[str, str]:

@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Final
 
 from flowfabric.model.errors import FlowFabricError
+from flowfabric.server.logs import configure
 from flowfabric.server.settings import Settings
 from flowfabric.storage.resolve import BACKENDS, family
 
@@ -22,15 +23,13 @@ FAILED: Final = 1
 NOT_READY: Final = 2
 """The store is of a kind that this version cannot open."""
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 log = logging.getLogger("flowfabric.server")
 
 
-def set_up_logs(level: str) -> None:
+def set_up_logs(level: str, form: str) -> None:
     """Write logs to standard error; audit lines come whatever the level is."""
-    logging.basicConfig(level=level.upper(), format=FORMAT, stream=sys.stderr)
-    logging.getLogger("audit").setLevel(logging.INFO)
+    configure(form, level, sys.stderr)
     # What clients do wrong below HTTP is answered, not told.
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
     logging.getLogger("asyncio").setLevel(logging.WARNING)
@@ -38,7 +37,7 @@ def set_up_logs(level: str) -> None:
 
 def run(settings: Settings) -> int:
     """Serve until a signal, and return the exit code."""
-    set_up_logs(settings.log_level)
+    set_up_logs(settings.log_level, settings.log_format)
     raise_file_limit()
     if settings.processes > 1:
         from flowfabric.server.processes import supervise  # noqa: PLC0415 - only those who fork need it

@@ -56,6 +56,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     max_connections: int = 16_384
     processes: int = 1
     log_level: str = "info"
+    log_format: str = "text"
     sqlite_synchronous: str = "NORMAL"
     retention_trimmer_interval_s: int = 60
     index_reconciler_interval_s: int = 3600

@@ -29,7 +29,8 @@ from flowfabric.model.records import Event, Execution
 from flowfabric.model.state import TERMINAL_STATES
 from flowfabric.server.errors import bad_request
 from flowfabric.server.live import Live
-from flowfabric.server.render import frame_fields, history_line
+from flowfabric.server.render import frame_fields
+from flowfabric.server.shapes import event as history_line
 from flowfabric.server.sse import CHUNK_BYTES, PING, message
 
 _PLACE: Final = re.compile(r"(\d{1,16})\.(\d{1,16})\.(\d{1,16})-(\d{1,16})", re.ASCII)

@@ -188,6 +188,7 @@ VARIABLES: Final[tuple[Variable, ...]] = (
     Variable("FF_PROCESSES", "processes", POSITIVE_U16, 1, "processes that share the port"),
     Variable("FF_LOG_LEVEL", "log_level", one_of("debug", "info", "warning", "error"), "info",
              "what the log tells; audit lines are always there"),
+    Variable("FF_LOG_FORMAT", "log_format", one_of("text", "json"), "text", "how a line of the log is written"),
     Variable("FF_BACKEND", "backend", backend, "", "`sqlite`, `postgres` or `valkey`, when `FF_STORE` is unset"),
     Variable("FF_SQLITE_PATH", "sqlite_path", text, "", "file of the embedded store"),
     Variable("FF_SQLITE_SYNCHRONOUS", "sqlite_synchronous", one_of("NORMAL", "FULL"), "NORMAL",

@@ -85,6 +85,12 @@ class GetResult(ExecutionQuestion[ResultView], frozen=True, kw_only=True):
     attempt_index: int | None = None
     """None: the attempt that completed the present run."""
 
+    def check(self) -> None:
+        """Check the index."""
+        super().check()
+        if self.attempt_index is not None:
+            checks.integer("attempt_index", self.attempt_index, 0, MAX_INT)
+
 
 class ListAttempts(ExecutionQuestion[tuple[Attempt, ...]], frozen=True, kw_only=True):
     """Return all attempts, the running one last."""
@@ -261,6 +267,11 @@ class ReadSummary(ExecutionQuestion[SummaryView | None], frozen=True, kw_only=Tr
 
     attempt_index: int
 
+    def check(self) -> None:
+        """Check the index."""
+        super().check()
+        checks.integer("attempt_index", self.attempt_index, 0, MAX_INT)
+
 
 class ListSteps(ExecutionQuestion[tuple[StepView, ...]], frozen=True, kw_only=True):
     """Return all stored steps in the order of their calls."""
@@ -308,6 +319,12 @@ class ListExecutions(Question[ExecutionPage], frozen=True, kw_only=True):
         _limit(self.limit)
         if self.lane_id:
             checks.lane(self.lane_id)
+        if self.flow_id:
+            check_uuid("flow_id", self.flow_id)
+        for field in ("namespace", "execution_kind"):
+            checks.name(field, getattr(self, field), empty=True)
+        if self.tags != checks.tags(dict(self.tags)):
+            raise invalid("tags", "send each key once, in sorted order")
         for field in ("created_after", "created_before", "after"):
             checks.integer(field, getattr(self, field), 0, MAX_INT)
 
@@ -419,6 +436,14 @@ class LaneView(Struct, frozen=True):
 class ListLanes(Question[tuple[LaneView, ...]], frozen=True, kw_only=True):
     """Return every lane that was ever used, by name."""
 
+    namespace: str = ""
+    """Only what this one has in them, without saying since when the oldest waits."""
+
+    def check(self) -> None:
+        """Check the name."""
+        super().check()
+        checks.name("namespace", self.namespace, empty=True)
+
 
 class ListWorkers(Question[tuple[Worker, ...]], frozen=True, kw_only=True):
     """Return the workers that live now, by instance."""
@@ -428,6 +453,11 @@ class ListLeases(Question[tuple[str, ...]], frozen=True, kw_only=True):
     """Return the executions that a worker instance holds."""
 
     worker_instance_id: str
+
+    def check(self) -> None:
+        """Check the name."""
+        super().check()
+        checks.worker("worker_instance_id", self.worker_instance_id)
 
 
 class DuePage(Page, frozen=True):
@@ -444,6 +474,13 @@ class ReadDue(Question[DuePage], frozen=True, kw_only=True):
     before: int | None = None
     """None: now."""
     limit: int = 100
+
+    def check(self) -> None:
+        """Check time and limit."""
+        super().check()
+        if self.before is not None:
+            checks.integer("before", self.before, 0, MAX_INT)
+        checks.integer("limit", self.limit, 1, MAX_INT)
 
 
 class ListKids(Question[KidList], frozen=True, kw_only=True):

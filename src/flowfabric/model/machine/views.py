@@ -213,9 +213,9 @@ def read_feed(space: Workspace, question: ReadFeed) -> FeedPage:
 
 
 @step(ListLanes)
-def list_lanes(space: Workspace, _: ListLanes) -> tuple[LaneView, ...]:
+def list_lanes(space: Workspace, question: ListLanes) -> tuple[LaneView, ...]:
     """Return every lane with its counts and whether it is paused."""
-    rows = sorted(space.get("lanes"))
+    rows = sorted(space.get("lanes", question.namespace))
     lanes: list[Lane | None] = space.several("lane", ((lane_id,) for lane_id, _, _ in rows))
     return tuple(
         LaneView(

@@ -315,38 +315,61 @@ def run_group(
 ) -> Generator[Wishes, None, list[Reply]]:
     """Decide a group of commands; yields wishes and goes on when the store has told the workspace.
 
-    Commands of a group come from different callers at the same moment, so any order is right: one that misses records
-    simply runs in the next round.
+    Commands are decided in their order. From the first that misses records on, the others of the round are only
+    rehearsed, so that one load brings what all of them want.
     """
-    replies: list[Reply] = [None] * len(commands)
-    waiting = list(range(len(commands)))
+    replies: list[Reply] = []
     appetite: Counter[str] = Counter()
     for command in commands:
         for lane_id, count in command.appetite():
             appetite[lane_id] += count
     wishes = Wishes({need for command in commands for need in command.needs()}, {}, appetite)
-    for _ in range(MAX_ROUNDS):
+    rounds = 0
+    while True:
         yield wishes
-        needs: set[Need] = set()
-        heads: dict[Head, int] = {}
-        again: list[int] = []
-        for place in waiting:
-            space.chance = chances[place]
-            try:
-                replies[place] = _decide(space, commands[place])
-            except Missing as missing:
-                space.drop()
-                needs |= missing.needs
-                for head, count in missing.heads.items():
-                    heads[head] = heads.get(head, 0) + count
-                again.append(place)
-        if not again:
+        before = len(replies)
+        wishes = _round(space, commands, chances, replies)
+        if len(replies) == len(commands):
             return replies
-        waiting = again
-        wishes = Wishes(needs, heads, {})
-    for place in waiting:
-        replies[place] = InternalError(f"{type(commands[place]).__name__} asks for records without end")
-    return replies
+        rounds = rounds + 1 if len(replies) == before else 0
+        if rounds == MAX_ROUNDS:
+            name = type(commands[before]).__name__
+            replies.append(InternalError(f"{name} asks for records without end"))
+            rounds = 0
+
+
+def _round(
+    space: Workspace, commands: Sequence[Command[Any]], chances: Sequence[float], replies: list[Reply]
+) -> Wishes:
+    """Decide commands until one misses records; say what it and those after it wish for."""
+    needs: set[Need] = set()
+    heads: dict[Head, int] = {}
+    missed = False
+    for place in range(len(replies), len(commands)):
+        space.chance = chances[place]
+        try:
+            if missed:
+                _rehearse(space, commands[place])
+            else:
+                replies.append(_decide(space, commands[place]))
+        except Missing as missing:
+            missed = True
+            needs |= missing.needs
+            for head, count in missing.heads.items():
+                heads[head] = heads.get(head, 0) + count
+        finally:
+            space.drop()
+    return Wishes(needs, heads, {})
+
+
+def _rehearse(space: Workspace, command: Command[Any]) -> None:
+    """Run a step for its wishes alone."""
+    try:
+        _STEPS[type(command)](space, command)
+    except Missing:
+        raise
+    except (Exception, KeptRefusal):  # noqa: BLE001 - it is decided later, and answered then
+        return
 
 
 def _decide(space: Workspace, command: Command[Any]) -> Reply:

@@ -109,7 +109,7 @@ async def _described(call: Call) -> Execution:
         raise execution_not_found(execution_id) from error
 
 
-@endpoint("GET", "/v1/executions/{id}", Need.READ, classic=True, limit=LARGE)
+@endpoint("GET", "/v1/executions/{id}", Need.READ, classic=True)
 async def show(call: Call) -> Answer:
     """Show an execution."""
     run = await _described(call)

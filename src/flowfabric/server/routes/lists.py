@@ -87,19 +87,21 @@ async def _partition(call: Call, asked: ListQuery, partition: int) -> Answer:
 async def _page(call: Call, asked: ListQuery) -> tuple[Sequence[Execution], str | None]:
     bound = call.principal.namespace
     states = [_state(name) for name in asked.state if name not in {"eligible", _NEVER_STORED}]
+    tags = {_tag(text) for text in asked.tag}
     queue = asked.order == "queue"
     question = ListExecutions(
         lane_id=asked.lane, states=tuple(states), eligible="eligible" in asked.state,
         namespace=bound or asked.namespace, execution_kind=asked.kind,
         flow_id=path_uuid("flow_id", asked.flow_id) if asked.flow_id else "",
-        tags=tuple(_tag(text) for text in asked.tag),
+        tags=tuple(sorted(dict(tags).items())),
         created_after=asked.created_after, created_before=asked.created_before,
         newest_first=asked.order == "newest", limit=asked.limit,
         after=0 if queue else read_cursor(asked.order, asked.cursor),
     )  # fmt: skip
     question.check()
-    nothing_wanted = asked.state and not states and not question.eligible
-    if nothing_wanted or (bound and asked.namespace not in {"", bound}):
+    no_state = asked.state and not states and not question.eligible
+    two_values = len(question.tags) < len(tags)
+    if no_state or two_values or (bound and asked.namespace not in {"", bound}):
         return (), None
     if queue:
         return await _queue(call, asked, question)

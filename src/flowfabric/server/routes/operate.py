@@ -162,7 +162,7 @@ class TagsForm(Struct, frozen=True):
     tags: dict[str, str]
 
 
-@endpoint("PUT", "/v1/executions/{id}/tags", Need.SUBMIT, body=TagsForm)
+@endpoint("PUT", "/v1/executions/{id}/tags", Need.OPERATE, body=TagsForm)
 async def set_tags(call: Call) -> Answer:
     """Set tags of an execution."""
     execution_id = await call.visible()

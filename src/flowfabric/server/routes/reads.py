@@ -19,7 +19,7 @@ from flowfabric.model.contracts.reads import (
     ListWaitpoints,
     ReadHistory,
 )
-from flowfabric.model.records import Execution, Suspension
+from flowfabric.model.records import Attempt, Execution, Suspension
 from flowfabric.model.state import Eligibility, Ownership, Phase, Public
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.cursors import read_cursor, write_cursor
@@ -45,15 +45,23 @@ async def detail(call: Call) -> Answer:
     )
     run = described.run
     shown = _record(run) | {
-        "input_bytes": len(payload.input),
+        **json_or_base64("input", payload.input, run.payload_encoding),
         "policy": embedded(payload.policy_json) if payload.policy_json else {},
-        "attempts": [attempt(each) for each in attempts],
+        "attempts": await asyncio.gather(*(_attempt(call, execution_id, each) for each in attempts)),
         "suspension": _suspension(suspension) if suspension is not None else None,
         "waitpoints": [waitpoint(view) | {"reason": view.reason_code} for view in waits.waitpoints],
         "steps": [{"name": step.name, "at": step.at, "call_index": step.call_index} for step in steps],
         "because": _because(described),
     }
     return Answer(shown)
+
+
+async def _attempt(call: Call, execution_id: str, each: Attempt) -> dict[str, Any]:
+    """Show an attempt; one that completed keeps its result, also after a replay."""
+    if each.ended_by != "complete":
+        return attempt(each)
+    found = (await call.read(GetResult(execution_id=execution_id, attempt_index=each.index))).result
+    return attempt(each) | (json_or_base64("result", found.data, found.encoding) if found is not None else {})
 
 
 def _record(run: Execution) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from flowfabric.model.limits import DEFAULT_LEASE_TTL_MS, MAX_LEASE_TTL_MS, MIN_
 from flowfabric.server import render
 from flowfabric.server.call import Answer, Call, Stopping
 from flowfabric.server.errors import bad_request, refused_item
+from flowfabric.server.forms import fence_of
 from flowfabric.server.roles import Need
 from flowfabric.server.routing import endpoint
 from flowfabric.storage.minting import new_uuid
@@ -123,8 +124,7 @@ class HeldLease(Struct, frozen=True):
 
     def fence(self) -> Fence:
         """Return what the engine takes."""
-        epoch = -1 if self.lease_epoch is None else self.lease_epoch
-        return Fence(self.lease_id or "", epoch, self.attempt_id or "")
+        return fence_of(self.lease_id, self.lease_epoch, self.attempt_id)
 
 
 class Renewal(Struct, frozen=True):

@@ -155,7 +155,13 @@ class Tables:
     def _workers(self) -> tuple[Worker, ...]:
         return tuple(self.records["worker"][key] for key in sorted(self.records["worker"]))
 
-    def _lanes(self) -> tuple[tuple[str, tuple[tuple[Public, int], ...], int], ...]:
+    def _lanes(self, namespace: str) -> tuple[tuple[str, tuple[tuple[Public, int], ...], int], ...]:
+        if namespace:
+            counted: dict[str, Counter[Public]] = defaultdict(Counter)
+            for run in self.runs:
+                if run.namespace == namespace:
+                    counted[run.lane_id][run.public_state] += 1
+            return tuple((name, tuple(sorted(counts.items())), 0) for name, counts in sorted(counted.items()))
         names = self.lanes | {key[0] for key in self.records["lane"]}
         rows = []
         for name in sorted(names):
@@ -176,7 +182,10 @@ class Tables:
     # Saving.
 
     def save(self, space: Workspace) -> None:
-        """Take over what the group changed."""
+        """Take over what the group changed. What was purged goes first: its id may have come back in the group."""
+        for effect in space.effects:
+            if effect.kind == "purge":
+                self._on_purge(space, effect)
         for (kind, key), _, new in space.changes():
             if kind == "execution" and new is not None and key[0] not in self.order:
                 self.arrivals += 1
@@ -190,7 +199,8 @@ class Tables:
             else:
                 self.records[kind][key] = new
         for effect in space.effects:
-            getattr(self, f"_on_{effect.kind}")(space, effect)
+            if effect.kind != "purge":
+                getattr(self, f"_on_{effect.kind}")(space, effect)
 
     def _on_event(self, space: Workspace, effect: Effect) -> None:
         run = space.current["execution", (effect.key[0],)]

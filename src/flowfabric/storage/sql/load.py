@@ -149,18 +149,23 @@ class Loader:
             decode("history", line),
         )  # fmt: skip
 
-    def _lanes(self, _: list[Row]) -> Plan[None]:
-        (names,) = yield Fetch("lane names", [()])
-        (tallies,) = yield Fetch("tallies", [()])
-        oldest = yield Fetch("oldest waiting", names)
-        counts: dict[str, list[tuple[Public, int]]] = defaultdict(list)
-        for lane, state, n in tallies:
-            counts[lane].append((Public(state), n))
-        lanes = tuple(
-            (lane, tuple(counts[lane]), rows[0][0] if rows else 0)
-            for (lane,), rows in zip(names, oldest, strict=True)
-        )
-        self.space.learn(("lanes", ()), lanes)
+    def _lanes(self, keys: list[Row]) -> Plan[None]:
+        for key in keys:
+            # A namespace has no index of its own work by age: then nobody is told since when the oldest waits.
+            which = "tallies of namespace" if key[0] else "tallies"
+            (tallies,) = yield Fetch(which, [key if key[0] else ()])
+            counts: dict[str, list[tuple[Public, int]]] = defaultdict(list)
+            for lane, state, n in tallies:
+                counts[lane].append((Public(state), n))
+            names, oldest = [(lane,) for lane in counts], [[] for _ in counts]
+            if not key[0]:
+                (names,) = yield Fetch("lane names", [()])
+                oldest = yield Fetch("oldest waiting", names)
+            lanes = tuple(
+                (lane, tuple(counts[lane]), rows[0][0] if rows else 0)
+                for (lane,), rows in zip(names, oldest, strict=True)
+            )
+            self.space.learn(("lanes", key), lanes)
 
     def _due(self, keys: list[Row]) -> Plan[None]:
         for key in keys:

@@ -216,21 +216,24 @@ class Saver:
         yield Write("delete execution", rows)
 
     def _sights(self, effects: list[Effect]) -> Plan[None]:
-        claims = {presence_key(effect.value): effect.value for effect in effects}
-        written: list[Change] = []
-        for key, claim in claims.items():
-            known = self._seen.get(key)
+        written: dict[Row, Change] = {}
+        for claim in (effect.value for effect in effects):
+            key = presence_key(claim)
+            known = written[key][2] if key in written else self._seen.get(key)
             if known is not None and presence(claim, known, self.space.now) is None:
                 continue
-            (rows,) = yield Fetch("worker", [key])
-            stored: Worker | None = decode("worker", rows[0][0]) if rows else None
+            if key in written:
+                stored = known
+            else:
+                (rows,) = yield Fetch("worker", [key])
+                stored = decode("worker", rows[0][0]) if rows else None
             new = presence(claim, stored, self.space.now)
             if new is not None:
-                written.append((key, stored, new))
+                written[key] = (key, stored, new)
             elif stored is not None:
                 self._seen[key] = stored
         if written:
-            yield from self._workers(written)
+            yield from self._workers(list(written.values()))
 
 
 Save = Callable[[Saver, list[Change]], Plan[None]]

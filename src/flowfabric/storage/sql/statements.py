@@ -50,6 +50,7 @@ FETCH: Final[dict[str, LiteralString]] = {
     "where pos > ? order by pos limit ?",
     "workers": "select rec from worker order by namespace, instance",
     "tallies": "select lane, state, sum(n) from tally group by lane, state having sum(n) > 0 order by lane, state",
+    "tallies of namespace": "select lane, state, n from tally where namespace = ? and n > 0 order by lane, state",
     "lane names": "select lane from tally union select id from lane order by 1",
     "oldest waiting": "select created from execution where lane = ? and state = 'waiting' order by k limit 1",
     "due": "select id, k, rec from execution where due is not null and due <= ? order by due, id limit ?",

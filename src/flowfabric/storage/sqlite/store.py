@@ -26,7 +26,7 @@ from flowfabric.storage.sqlite.connection import MEMORY, Synchronous, connect
 from flowfabric.storage.sqlite.inspect import dump, repair
 from flowfabric.storage.sqlite.peers import Peers
 from flowfabric.storage.sqlite.session import Session
-from flowfabric.storage.sqlite.writer import Writer
+from flowfabric.storage.sqlite.writer import Writer, defect
 from flowfabric.storage.wake import EVERYTHING, topics_of
 
 POLL_SECONDS: Final = 1.0
@@ -115,6 +115,8 @@ class SqliteStore(Front):
                 return session.run(Unit().read(Workspace(self.now()), question))
         except FlowFabricError as error:
             return error
+        except Exception as error:  # noqa: BLE001 - whoever asks gets one of our errors, whatever went wrong
+            return defect(error)
 
     async def _watch_others(self, seen: int) -> None:
         """Look once a second whether other processes wrote: the safety net under the datagrams.

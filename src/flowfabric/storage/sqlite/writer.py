@@ -122,8 +122,8 @@ class Writer:
             return function(self._session)
         except FlowFabricError as error:
             return error
-        except Exception as defect:  # noqa: BLE001 - the thread must outlive any defect
-            return _defect(defect)
+        except Exception as error:  # noqa: BLE001 - the thread must outlive any defect
+            return defect(error)
 
     def _decide_group(self, group: list[Job]) -> list[list[Any]]:
         commands = [command for job in group for command in job.commands]
@@ -147,7 +147,7 @@ class Writer:
                 replies = self._session.run(self._unit.write(space, commands, chances))
         except Exception as error:  # noqa: BLE001 - the thread must outlive any defect
             self._unit.forget()
-            fault = error if isinstance(error, FlowFabricError) else _defect(error)
+            fault = error if isinstance(error, FlowFabricError) else defect(error)
             if len(commands) == 1 or isinstance(fault, StoreBusy | StoreFull):
                 return [fault] * len(commands)
             return [self._transact((command,))[0] for command in commands]
@@ -177,7 +177,8 @@ def _resolve(pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:
             future.set_result(answer)
 
 
-def _defect(error: Exception) -> InternalError:
+def defect(error: Exception) -> InternalError:
+    """Wrap what should never have happened into an error of ours."""
     fault = InternalError(f"{type(error).__name__}: {error}")
     fault.__cause__ = error
     return fault
