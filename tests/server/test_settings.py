@@ -64,6 +64,7 @@ GOOD: list[tuple[str, str, str, Any]] = [
     ("FF_MAX_CONNECTIONS", "5", "max_connections", 5),
     ("FF_PROCESSES", "3", "processes", 3),
     ("FF_LOG_LEVEL", "DEBUG", "log_level", "debug"),
+    ("FF_LOG_FORMAT", "json", "log_format", "json"),
     ("FF_SQLITE_PATH", "/x/y.db", "store", "/x/y.db"),
     ("FF_SQLITE_PATH", "file:name?mode=memory&cache=shared", "store", ":memory:"),
     ("FF_SQLITE_SYNCHRONOUS", "full", "sqlite_synchronous", "FULL"),

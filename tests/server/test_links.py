@@ -1,0 +1,225 @@
+"""Approval links: who makes them, what they show, and that they act once."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from flowfabric.model.contracts.upkeep import RotateSecret
+from flowfabric.server.links import open_link
+from flowfabric.server.settings import Settings
+from flowfabric.storage.minting import new_uuid
+from support.server import Api, Reply
+from support.serving import Serve
+from support.work import act, claim, create, path
+
+HTML = {"Accept": "text/html,application/xhtml+xml"}
+
+
+async def waiting(api: Api, **fields: Any) -> tuple[str, str]:
+    """An execution that waits, and its waitpoint."""
+    execution_id = await create(api, execution_kind="<b>deploy</b>")
+    suspended = await act(api, await claim(api), "suspend", **({"signals": ["approve"]} | fields))
+    return execution_id, suspended["Suspended"]["waitpoint_id"]
+
+
+async def link(api: Api, execution_id: str, waitpoint_id: str, **fields: Any) -> Reply:
+    body = {"signal_name": "approve", "expires_in_ms": 60_000} | fields
+    return await api.post(path(execution_id, "waitpoints", waitpoint_id, "link"), body)
+
+
+async def made(api: Api, **fields: Any) -> tuple[str, str]:
+    """An execution that waits, and the path of a link for it."""
+    execution_id, waitpoint_id = await waiting(api)
+    reply = await link(api, execution_id, waitpoint_id, **fields)
+    assert reply.status == 201, reply
+    assert reply.headers["cache-control"] == "no-store"
+    return execution_id, urlsplit(reply.json["url"]).path
+
+
+async def state(api: Api, execution_id: str) -> str:
+    return str((await api.get(path(execution_id, "state"))).json)
+
+
+async def test_a_link_shows_first_and_acts_when_it_is_sent(api: Api) -> None:
+    execution_id, where = await made(api, source_identity="ann@example.com")
+    for _ in range(3):
+        shown = await api.call("GET", where, headers=HTML)
+        assert shown.status == 200
+    assert (await api.call("HEAD", where)).status == 200
+    assert await state(api, execution_id) == "suspended"
+    page = shown.raw.decode()
+    for text in (
+        "ann@example.com",
+        "approve",
+        "&lt;b&gt;deploy&lt;/b&gt;",
+        "anonymous",
+        '<form method="post">',
+    ):
+        assert text in page
+    used = await api.call("POST", where, headers=HTML)
+    assert used.status == 200
+    assert "The work goes on" in used.raw.decode()
+    assert await state(api, execution_id) == "waiting"
+    (signal,) = (await claim(api))["resume_signals"]
+    assert (signal["signal_name"], signal["source_identity"]) == ("approve", "ann@example.com")
+    for method in ("GET", "POST"):
+        again = await api.call(method, where)
+        assert (again.status, again.json["code"]) == (410, "gone")
+
+
+async def test_a_page_needs_nothing_from_elsewhere_and_runs_nothing(api: Api) -> None:
+    _, where = await made(api, source_identity="<script>alert(1)</script>", signal_name='"><img src=x>')
+    shown = await api.call("GET", where, headers=HTML)
+    page = shown.raw.decode()
+    assert shown.headers["content-type"] == "text/html; charset=utf-8"
+    assert "<script" not in page
+    assert "<img" not in page
+    assert not re.search(r"(src|href)=", page.replace("&quot;&gt;&lt;img src=", ""))
+    policy = shown.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert shown.headers["referrer-policy"] == "no-referrer"
+    assert shown.headers["cache-control"] == "no-store"
+    refused = await api.call("GET", "/links/nonsense", headers=HTML)
+    assert (refused.status, refused.headers["content-type"]) == (404, "text/html; charset=utf-8")
+
+
+async def test_a_link_acts_once_even_when_more_is_waited_for(api: Api) -> None:
+    execution_id, waitpoint_id = await waiting(api, signals=["approve", "approve"], mode="count", count=2)
+    first, second = [
+        urlsplit((await link(api, execution_id, waitpoint_id)).json["url"]).path for _ in range(2)
+    ]
+    assert first != second
+    assert "waits for more" in (await api.post(first)).raw.decode()
+    assert (await api.post(first)).status == 410
+    assert await state(api, execution_id) == "suspended"
+    assert (await api.post(second)).status == 200
+    assert await state(api, execution_id) == "waiting"
+
+
+async def test_every_changed_character_makes_it_worthless(api: Api) -> None:
+    execution_id, where = await made(api, source_identity="ann")
+    sealed = where.rsplit("/", 1)[1]
+    for place in range(0, len(sealed), 7):
+        other = "A" if sealed[place] != "A" else "B"
+        changed = sealed[:place] + other + sealed[place + 1 :]
+        reply = await api.post(f"/links/{changed}")
+        assert reply.status == 404, changed
+        assert reply.json["code"] == "not_found"
+    last = sealed[:-1] + chr(ord(sealed[-1]) + 1)
+    assert (await api.post(f"/links/{last}")).status == 404
+    text, signature = sealed.split(".")
+    said = json.loads(base64.urlsafe_b64decode(text + "=="))
+    for field, value in (
+        (3, "reject"),
+        (4, "bob"),
+        (6, said[6] + 1),
+        (7, new_uuid()),
+        (2, new_uuid()),
+        (0, "k9"),
+    ):
+        forged = [*said[:field], value, *said[field + 1 :]]
+        packed = (
+            base64.urlsafe_b64encode(json.dumps(forged, separators=(",", ":")).encode()).rstrip(b"=").decode()
+        )
+        assert (await api.post(f"/links/{packed}.{signature}")).status == 404, field
+    assert await state(api, execution_id) == "suspended"
+
+
+@pytest.mark.parametrize("nonsense", ["x", ".", "a.b", "%FF%FE", "a" * 7_000, "e30.e30", "..", "W10.W10"])
+async def test_nonsense_is_no_link(api: Api, nonsense: str) -> None:
+    assert (await api.get(f"/links/{nonsense}")).status == 404
+    assert (await api.post(f"/links/{nonsense}")).status == 404
+
+
+async def test_a_link_ends_with_its_time(api: Api) -> None:
+    execution_id, where = await made(api, expires_in_ms=1)
+    for method in ("GET", "POST"):
+        assert (await api.call(method, where)).status == 410
+    page = await api.call("GET", where, headers=HTML)
+    assert (page.status, "too old" in page.raw.decode()) == (410, True)
+    assert await state(api, execution_id) == "suspended"
+
+
+async def test_a_link_of_ended_work_is_closed(api: Api) -> None:
+    execution_id, where = await made(api)
+    await api.post(path(execution_id, "cancel"), {"execution_id": execution_id, "reason": "no", "now": 1})
+    assert (await api.get(where)).status == 410
+    assert (await api.post(where)).status == 410
+
+
+async def test_a_link_lives_through_a_rotation_as_long_as_its_grace(api: Api) -> None:
+    execution_id, where = await made(api)
+    await api.store.apply(RotateSecret(new_kid="k2", new_secret_hex="cd" * 32, grace_ms=60_000))
+    assert (await api.get(where)).status == 200
+    other = await made(api)
+    assert (await open_link(api.store, other[1].rsplit("/", 1)[1]))[0].kid == "k2"
+    assert (await api.post(where)).status == 200
+    assert await state(api, execution_id) == "waiting"
+    await api.store.apply(RotateSecret(new_kid="k3", new_secret_hex="ef" * 32, grace_ms=0))
+    assert (await api.get(other[1])).status == 410
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({"signal_name": ""}, 400),
+        ({"signal_name": None}, 422),
+        ({"expires_in_ms": 0}, 422),
+        ({"expires_in_ms": "1"}, 422),
+        ({"source_identity": "x" * 300}, 400),
+    ],
+)
+async def test_a_link_is_described_well(api: Api, fields: dict[str, Any], status: int) -> None:
+    execution_id, waitpoint_id = await waiting(api)
+    reply = await link(api, execution_id, waitpoint_id, **fields)
+    assert (reply.status, reply.json["code"]) == (status, "invalid_input")
+
+
+async def test_a_link_needs_something_open(api: Api) -> None:
+    execution_id, waitpoint_id = await waiting(api)
+    missing = await link(api, execution_id, new_uuid())
+    assert (missing.status, missing.json["code"]) == (404, "waitpoint_not_found")
+    assert (await link(api, execution_id, "nonsense")).status == 400
+    unknown = await link(api, "{fp:1}:00000000-0000-4000-8000-000000000001", waitpoint_id)
+    assert (unknown.status, unknown.json["code"]) == (404, "execution_not_found")
+    await api.post(path(execution_id, "resume"), {})
+    closed = await link(api, execution_id, waitpoint_id)
+    assert (closed.status, closed.json["code"]) == (409, "waitpoint_closed")
+
+
+async def test_links_are_made_under_the_public_address_and_used_without_a_token(serve: Serve) -> None:
+    settings = Settings(api_token="t", public_url="https://ff.example/base/")
+    api = await serve(token="t", settings=settings)
+    execution_id, waitpoint_id = await waiting(api)
+    url = (await link(api, execution_id, waitpoint_id)).json["url"]
+    assert url.startswith("https://ff.example/base/links/")
+    stranger = {"Authorization": ""}
+    where = "/links/" + url.rsplit("/", 1)[1]
+    assert (await api.call("GET", where, headers=stranger)).status == 200
+    assert (await api.call("POST", where, headers=stranger)).status == 200
+    assert await state(api, execution_id) == "waiting"
+
+
+async def test_links_are_made_by_operators_of_the_namespace(serve: Serve) -> None:
+    api = await serve(token="t", api_token="t")
+    execution_id, waitpoint_id = await waiting(api)
+    for role, namespace, status in (
+        ("worker", None, 403),
+        ("operator", "other", 404),
+        ("operator", "demo", 201),
+    ):
+        token = await api.post("/v1/admin/tokens", {"name": "x", "role": role, "namespace": namespace})
+        reply = await api.call(
+            "POST", path(execution_id, "waitpoints", waitpoint_id, "link"),
+            {"signal_name": "approve", "expires_in_ms": 1_000},
+            headers={"Authorization": f"Bearer {token.json['token']}"},
+        )  # fmt: skip
+        assert reply.status == status
