@@ -294,3 +294,16 @@ async def test_the_queue_of_a_lane_is_the_order_of_claims(ff: Driver) -> None:
     assert first.next is not None
     rest = await ff.store.read(ListQueue(lane_id="default", limit=2, after=first.next))
     assert ([run.execution_id for run in rest.runs], rest.next) == ([last], None)
+
+
+async def test_the_lanes_of_one_namespace(ff: Driver) -> None:
+    await ff.create(lane_id="mine", namespace="team")
+    await ff.create(lane_id="shared", namespace="team")
+    await ff.create(lane_id="shared")
+    await ff.create(lane_id="theirs")
+    await ff.store.apply(PauseLane(lane_id="shared"))
+    lanes = await ff.store.read(ListLanes(namespace="team"))
+    assert [(lane.lane_id, lane.counts, bool(lane.paused_at)) for lane in lanes] == [
+        ("mine", ((Public.WAITING, 1),), False),
+        ("shared", ((Public.WAITING, 1),), True),
+    ]

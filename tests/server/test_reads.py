@@ -63,6 +63,7 @@ async def test_lists_have_filters(api: Api) -> None:
     assert await ids(api, kind="report") == [kind]
     assert await ids(api, tag="team:a") == [kind, lane]
     assert await ids(api, tag=["team:a", "env:x"]) == [lane]
+    assert await ids(api, tag=["team:a", "team:b"]) == []
     assert await ids(api, flow_id=new_uuid()) == []
     held = (await claim(api, "other"))["execution_id"]
     assert await ids(api, state="active") == [held]
@@ -189,12 +190,16 @@ async def test_lanes(api: Api) -> None:
     await create(api, lane_id="b")
     await create(api, lane_id="a")
     await claim(api, "a")
-    lanes = (await api.get("/v1/lanes")).json["lanes"]
+    lanes = [lane for lane in (await api.get("/v1/lanes")).json["lanes"] if lane["lane_id"] != "default"]
     assert [(lane["lane_id"], lane["counts"], lane["paused"]) for lane in lanes] == [
         ("a", {"active": 1}, False), ("b", {"waiting": 1}, False),
     ]  # fmt: skip
     assert lanes[0]["oldest_waiting_age_ms"] is None
     assert lanes[1]["oldest_waiting_age_ms"] >= 0
+    first = (await api.get("/v1/lanes", limit=1)).json
+    rest = (await api.get("/v1/lanes", cursor=first["next_cursor"])).json
+    assert [lane["lane_id"] for lane in first["lanes"] + rest["lanes"]] == ["a", "b", "default"]
+    assert rest["next_cursor"] is None
 
 
 async def test_workers(api: Api) -> None:
@@ -242,3 +247,12 @@ async def test_the_queue_of_a_lane(api: Api) -> None:
     assert await ids(api, order="queue", lane="default", namespace="nobody") == []
     assert (await api.get("/v1/executions", order="queue")).status == 400
     assert (await api.get("/v1/executions", order="queue", lane="default", cursor="x")).status == 400
+
+
+async def test_a_result_stays_with_its_attempt(api: Api) -> None:
+    execution_id = await create(api)
+    await act(api, await claim(api), "complete", result={"n": 1})
+    await api.post(path(execution_id, "replay"))
+    detail = (await api.get(path(execution_id, "detail"))).json
+    assert detail["attempts"][0]["result"] == {"n": 1}
+    assert detail["input"] == {}

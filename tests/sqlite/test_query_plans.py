@@ -15,12 +15,13 @@ from flowfabric.storage.sqlite.boot import prepare
 SMALL_TABLES = {
     "workers": "worker",
     "tallies": "tally",
+    "tallies of namespace": "tally",
     "lane names": "tally",
     "collect workers": "worker",
     "token*": "access",
 }
 """Statements that read a whole table on purpose: one row for each worker or token, or for each lane and state."""
-SORTS = {"due", "leases", "lane names", "tallies"}
+SORTS = {"due", "leases", "lane names", "tallies", "tallies of namespace"}
 """Statements that may sort: equal due times, and a handful of rows."""
 
 

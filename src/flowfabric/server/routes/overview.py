@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta, Struct
 
@@ -28,15 +29,33 @@ from flowfabric.server.routing import endpoint
 from flowfabric.server.shapes import present, waitpoint
 from flowfabric.storage.resolve import family
 
+T = TypeVar("T")
 _INBOX = "inbox"
 
 
-@endpoint("GET", "/v1/lanes", Need.READ)
+class NamesQuery(Struct, frozen=True):
+    """Which page of a list that is ordered by names."""
+
+    limit: Annotated[int, Meta(ge=1, le=1_000)] = 1_000
+    cursor: str = ""
+
+
+def _page_of(
+    items: Iterable[T], name: Callable[[T], str], asked: NamesQuery
+) -> tuple[Sequence[T], str | None]:
+    later = sorted((each for each in items if name(each) > asked.cursor), key=name)
+    page = later[: asked.limit]
+    return page, name(page[-1]) if len(later) > len(page) else None
+
+
+@endpoint("GET", "/v1/lanes", Need.READ, query=NamesQuery)
 async def lanes(call: Call) -> Answer:
     """List lanes with what is in them; configured lanes are there from the start."""
     now = call.store.now()
     known = {name: LaneView(name, (), 0, 0, "") for name in call.server.settings.lanes}
-    known |= {lane.lane_id: lane for lane in await call.read(ListLanes())}
+    found = await call.read(ListLanes(namespace=call.principal.namespace))
+    known |= {lane.lane_id: lane for lane in found}
+    page, cursor = _page_of(known.values(), lambda lane: lane.lane_id, call.query)
     shown = [
         {
             "lane_id": lane.lane_id,
@@ -45,21 +64,22 @@ async def lanes(call: Call) -> Answer:
             "paused": bool(lane.paused_at),
         }
         | present(paused_at=lane.paused_at, pause_reason=lane.pause_reason)
-        for _, lane in sorted(known.items())
+        for lane in page
     ]
-    return Answer({"lanes": shown, "next_cursor": None})
+    return Answer({"lanes": shown, "next_cursor": cursor})
 
 
-@endpoint("GET", "/v1/workers", Need.READ)
+@endpoint("GET", "/v1/workers", Need.READ, query=NamesQuery)
 async def workers(call: Call) -> Answer:
     """List the workers that live now."""
     bound = call.principal.namespace
     living = [worker for worker in await call.read(ListWorkers()) if bound in {"", worker.namespace}]
+    page, cursor = _page_of(living, lambda each: f"{each.worker_instance_id} {each.namespace}", call.query)
     held = await asyncio.gather(
-        *(call.read(ListLeases(worker_instance_id=worker.worker_instance_id)) for worker in living)
+        *(call.read(ListLeases(worker_instance_id=worker.worker_instance_id)) for worker in page)
     )
-    shown = [_worker(worker, len(leases)) for worker, leases in zip(living, held, strict=True)]
-    return Answer({"workers": shown, "next_cursor": None})
+    shown = [_worker(worker, len(leases)) for worker, leases in zip(page, held, strict=True)]
+    return Answer({"workers": shown, "next_cursor": cursor})
 
 
 def _worker(worker: Worker, leases: int) -> dict[str, Any]:
@@ -117,7 +137,7 @@ async def _letter(call: Call, view: WaitpointView, now: int) -> dict[str, Any] |
 async def stats(call: Call) -> Answer:
     """Count executions by state, and say how busy this server was in the last minute."""
     counts: Counter[str] = Counter({str(state): 0 for state in Public})
-    for lane in await call.read(ListLanes()):
+    for lane in await call.read(ListLanes(namespace=call.principal.namespace)):
         counts.update({str(state): count for state, count in lane.counts})
     tally = call.server.tally
     return Answer(

@@ -157,7 +157,8 @@ class Loader:
             counts: dict[str, list[tuple[Public, int]]] = defaultdict(list)
             for lane, state, n in tallies:
                 counts[lane].append((Public(state), n))
-            names, oldest = [(lane,) for lane in counts], [[] for _ in counts]
+            names: list[Row] = [(lane,) for lane in counts]
+            oldest: list[list[Row]] = [[] for _ in counts]
             if not key[0]:
                 (names,) = yield Fetch("lane names", [()])
                 oldest = yield Fetch("oldest waiting", names)
