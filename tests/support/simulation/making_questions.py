@@ -17,6 +17,7 @@ from flowfabric.model.contracts.reads import (
     ListLanes,
     ListLeases,
     ListPartition,
+    ListQueue,
     ListSteps,
     ListWaitpoints,
     ListWorkers,
@@ -172,3 +173,10 @@ def list_partition(hand: Hand) -> ListPartition:
         partition=partition, namespace=draw.pick(("", "", *NAMESPACES)),
         after=draw.pick(("", "", known.execution_id)), limit=_limit(hand),
     )  # fmt: skip
+
+
+@maker(ListQueue)
+def list_queue(hand: Hand) -> ListQueue:
+    draw = hand.draw
+    after = draw.pick(((-MAX_INT, ""), (hand.soon(), "")))
+    return ListQueue(lane_id=draw.pick(LANES), after=after, limit=_limit(hand))

@@ -354,6 +354,8 @@ class ListQueue(Question[QueuePage], frozen=True, kw_only=True):
         """Check lane, cursor and limit."""
         super().check()
         checks.lane(self.lane_id)
+        if len(self.after) != 2:
+            raise invalid("after", "give the score and the id of the last execution that was seen")
         checks.integer("after", self.after[0], -MAX_INT, MAX_INT)
         checks.text("after", self.after[1], max_bytes=MAX_NAME_BYTES, empty=True)
         _limit(self.limit)
