@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import msgspec
@@ -16,6 +17,7 @@ from flowfabric.model.records import Execution
 from flowfabric.model.state import Ownership
 from flowfabric.server import render
 from flowfabric.server.call import Answer, Call
+from flowfabric.server.cursors import bad_cursor
 from flowfabric.server.errors import HttpError, bad_request
 from flowfabric.server.forms import Ms, from_base64, json_or_base64
 from flowfabric.server.roles import Need
@@ -24,6 +26,7 @@ from flowfabric.server.routes.tasks import step_shape
 from flowfabric.server.routing import FRAMES, PAYLOAD, endpoint
 
 STEPS_PAGE: Final = 1_000
+_CURSOR: Final = re.compile(r"([0-9]{1,16})-([0-9]{1,16})-(.+)", re.DOTALL)
 
 
 class FrameForm(Struct, frozen=True):
@@ -169,11 +172,10 @@ def _cursor(step: StepView) -> str:
 def _after(cursor: str) -> Place:
     if not cursor:
         return (-1, 0, "")
-    call_index, _, rest = cursor.partition("-")
-    at, dash, name = rest.partition("-")
-    if not (call_index.isdecimal() and at.isdecimal() and dash):
-        raise bad_request("cursor: send the next_cursor of the page before", field="cursor")
-    return int(call_index), int(at), name
+    place = _CURSOR.fullmatch(cursor)
+    if place is None:
+        raise bad_cursor("it is not one of this list")
+    return int(place[1]), int(place[2]), place[3]
 
 
 @endpoint("GET", "/v1/executions/{id}/steps/{name}", Need.READ)
