@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import signal
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -58,3 +61,24 @@ def test_the_demonstration_survives_its_murder(tmp_path: Path) -> None:
     assert place("carol approves") < place("signal approved accepted")
     assert "\x1b" not in ended.stdout
     assert sum("completed" in line and "  completed  " in line for line in lines) == 5
+
+
+def test_the_demonstration_goes_on_over_http(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [
+            sys.executable, "-m", "flowfabric.cli", "demo", "--serve",
+            "--listen", "127.0.0.1:0", "--path", str(tmp_path / "demo.db"),
+        ],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    with process, process.stdout as said:
+        address = next(line for line in said if "the server listens on " in line).split()[4].rstrip(",")
+        body = b'{"kind": "thumbnail", "lane": "demo"}'
+        request = urllib.request.Request(f"{address}/v1/submit", body, {"content-type": "application/json"})
+        with urllib.request.urlopen(request, timeout=10) as reply:
+            name = json.loads(reply.read())["execution_id"][-8:]
+        assert any(f"{name}     completed" in line for line in said)
+        process.send_signal(signal.SIGINT)
+        said.read()
+        assert process.wait(20) == 0
