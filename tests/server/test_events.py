@@ -6,7 +6,7 @@ import resource
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -326,6 +326,23 @@ async def test_a_cursor_that_is_too_old_is_told_so(api: Api) -> None:
 async def test_a_cursor_of_something_else_is_refused(api: Api, bad: str) -> None:
     reply = await api.get("/v1/feed", last_event_id=bad)
     assert (reply.status, reply.json["field"]) == (400, "last_event_id")
+
+
+async def test_a_bound_token_follows_its_namespace_only(serve: Callable[..., Awaitable[Api]]) -> None:
+    api = await serve(token="root", api_token="root")
+    ff = driver(api)
+    form = {"name": "mine", "role": "reader", "namespace": "mine"}
+    token = (await api.post("/v1/admin/tokens", form)).json["token"]
+    async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}) as session:
+        bound = Api(api.server, api.store, api.base, session)
+        async with listen(bound, "/v1/feed") as feed, listen(bound, "/v1/feed", namespace="other"):
+            other = await ff.create(namespace="other")
+            mine = await ff.create(namespace="mine")
+            (message,) = await feed.take(1)
+            assert message.data["execution_id"] == mine
+        assert (await bound.get(path(other))).status == 404
+        async with listen(bound, path(mine)) as feed:
+            await feed.take(1)
 
 
 # Slow readers, limits, ends.

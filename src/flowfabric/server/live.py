@@ -48,6 +48,8 @@ class Live:
         self.buffer = BUFFER
         self.slow_seconds = SLOW_SECONDS
         self.give_up_seconds = GIVE_UP_SECONDS
+        self.on_told: Callable[[int], None] | None = None
+        """Hears when the oldest change of a page was made, once the listeners have been told."""
         self.streams: set[asyncio.Task[None]] = set()
         self.feed = FeedReader(self)
         self._open = 0
@@ -222,6 +224,8 @@ class FeedReader:
         self.position = position
         for listener in self._listeners:
             listener.offer(changes)
+        if changes and self._live.on_told is not None:
+            self._live.on_told(changes[0][0].event.at)
         return len(entries) == PAGE
 
 

@@ -38,6 +38,8 @@ _UNANNOUNCED: Final = (0, 0)
 _ANNOUNCED: Final = (0, 1)
 _ENDED_UNANNOUNCED: Final = (MAX_INT, 0)
 _ENDED: Final = (MAX_INT, 1)
+_OPENERS: Final = frozenset({"claimed", "reclaimed"})
+"""Lines that begin an attempt: its frames come after them, even those of the same millisecond."""
 LINES: Final = 200
 FRAMES: Final = 64
 """Few, since a frame may be large and a page of them is held in memory for each reader."""
@@ -170,8 +172,9 @@ class Story:
         """Tell the frames before a line, then the line."""
         new = self._opens(event)
         until = None if new or event.to_state in TERMINAL_STATES else event.at
-        async for part in self._frames_until(until):
-            yield part
+        if new or event.event not in _OPENERS:
+            async for part in self._frames_until(until):
+                yield part
         if new:
             yield await self._attempt(event)
         if event.to_state in TERMINAL_STATES:
