@@ -52,6 +52,15 @@ async def test_operators_and_administrators_are_written_down(api: Api, lines: io
     assert "private words" not in lines.getvalue()
 
 
+async def test_a_cancel_is_written_down_when_it_is_an_operators(api: Api, lines: io.StringIO) -> None:
+    await create(api)
+    await act(api, await claim(api), "cancel", reason="by its holder")
+    assert read(lines) == []
+    other = await create(api)
+    await api.post(path(other, "cancel"), {"execution_id": other, "reason": "no", "now": 1})
+    assert [line["what"] for line in read(lines)] == ["POST /v1/executions/{id}/cancel"]
+
+
 async def test_refusals_are_written_down_with_who_was_refused(serve: Serve, lines: io.StringIO) -> None:
     api = await serve(token="t", api_token="t")
     made = (await api.post("/v1/admin/tokens", {"name": "the reader", "role": "reader"})).json

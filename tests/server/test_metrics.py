@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import builtins
 import sys
 from typing import Any
@@ -127,3 +128,11 @@ async def test_without_the_library_the_rest_works(monkeypatch: pytest.MonkeyPatc
     server.observe("GET", "/healthz", 200, 0.1)
     with pytest.raises(ImportError, match=r"flowfabric\[server\]"):
         Server(MemoryStore(), registry=object())
+
+
+async def test_the_lag_of_the_feed_is_measured(api: Api) -> None:
+    async with api.server.live.feed.following():
+        await create(api)
+        async with asyncio.timeout(5):
+            while not value(await scrape(api), "ff_feed_lag_seconds_count"):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)

@@ -10,6 +10,8 @@ from flowfabric.server.roles import Need, Principal
 
 AUDITED: Final = frozenset({Need.OPERATE, Need.ADMIN})
 """What is written down: everything that needs one of these, refusals included."""
+NEEDED: Final = "flowfabric.needed"
+"""Where a handler notes, in the scope of a request, that this one needs more than its route."""
 SECRET_PARAMETERS: Final = frozenset({"signed"})
 """Parts of a path that open something by themselves."""
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.contracts.reads import Describe, Question
 from flowfabric.model.errors import FlowFabricError, refuse
+from flowfabric.server.audit import NEEDED
 from flowfabric.server.errors import HttpError
 from flowfabric.server.forms import path_execution
 from flowfabric.server.roles import Need, Principal
@@ -133,6 +134,7 @@ class Call:
 
     def demand(self, need: Need, *, unbound: bool = False) -> None:
         """Refuse who may not, where that depends on more than the route; `unbound`: nor who sees one namespace only."""
+        self.scope[NEEDED] = need
         if not self.principal.may(need) or (unbound and self.principal.namespace):
             raise HttpError(403, "this token may not do that", "forbidden", kind="forbidden")
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("flowfabric.server")
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _PLACE: Final = re.compile(r" - at `\$\.?(.*)`$")
+EXECUTIONS: Final = "/v1/executions/"
 PRINCIPAL: Final = "flowfabric.principal"
 BAD_SYNTAX: Final = "invalid JSON: Bad Request"
 BAD_TYPE: Final = "invalid JSON: Unsupported Media Type"
@@ -55,7 +56,7 @@ class Gate:
         methods, path = self._router.find(scope.get("raw_path") or scope["path"].encode())
         route = methods.get("GET" if scope["method"] == "HEAD" else scope["method"])
         REQUEST.set(request_id)
-        EXECUTION.set(path.get("id", ""))
+        EXECUTION.set(path["id"] if route is not None and route.path.startswith(EXECUTIONS) else "")
         try:
             answer = await self._answer(scope, receive, headers, request_id, methods, route, path)
         except HttpError as error:
@@ -71,8 +72,8 @@ class Gate:
                 500, "a defect of the server; nothing is lost", "internal_error", kind="internal_error"
             )
             answer = _refusal(refusal, request_id)
-        if route is not None and route.need in audit.AUDITED:
-            code = answer.value["code"] if answer.status >= 400 else ""
+        if route is not None and scope.get(audit.NEEDED, route.need) in audit.AUDITED:
+            code = answer.value["code"] if answer.status >= 400 and answer.raw is None else ""
             audit.request(
                 route.method, route.path, path, scope.get(PRINCIPAL), answer.status, request_id, code
             )

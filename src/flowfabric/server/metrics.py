@@ -49,7 +49,7 @@ class Metrics:
             self, "ff_lane_oldest_waiting_seconds", "Since when the oldest waiting execution waits.", "lane"
         )
         self._feed_lag = _histogram(
-            self, "ff_feed_lag_seconds", "Age of an event when a live feed sends it.", "feed"
+            self, "ff_feed_lag_seconds", "Age of a change when the live feed tells of it."
         )
         self._late = _counter(self, "ff_shutdown_timeout", "Steps of a shutdown that did not end in time.")
         self._lanes: set[str] = set()
@@ -80,9 +80,9 @@ class Metrics:
         self._passes.labels(scanner).inc()
         self._pass_seconds.labels(scanner).observe(seconds)
 
-    def fed(self, feed: str, seconds: float) -> None:
-        """Count an event that a live feed has sent, and how old it was."""
-        self._feed_lag.labels(feed).observe(max(0.0, seconds))
+    def told(self, seconds: float) -> None:
+        """Count a page of the live feed, and how old its oldest change was."""
+        self._feed_lag.observe(max(0.0, seconds))
 
     def remember(self, execution_id: str, lane_id: str) -> None:
         """Note the lane of work that was handed out: its end names only the execution."""

@@ -53,6 +53,7 @@ class Server:
         self.stopping = asyncio.Event()
         """Set when the server begins to shut down: what waits or streams without end watches it."""
         self.live = Live(store, self.stopping, self.settings.max_sse)
+        self.live.on_told = self._told
         self.stream_ops = Permits("stream_ops", self.settings.max_stream_ops)
         self.tally = Tally()
         self.background: set[asyncio.Task[Any]] = set()
@@ -118,6 +119,10 @@ class Server:
         """Count a request."""
         if self.metrics is not None:
             self.metrics.request(method, path, status, seconds)
+
+    def _told(self, at: int) -> None:
+        if self.metrics is not None:
+            self.metrics.told((self.store.now() - at) / 1000)
 
 
 def _metrics(registry: Any) -> Metrics | None:
