@@ -64,6 +64,13 @@ async def test_a_field_of_the_wrong_shape_is_unprocessable(api: Api, fields: dic
     assert reply.json["code"] == "invalid_input"
 
 
+async def test_a_policy_has_a_shape(api: Api) -> None:
+    for policy in ({"retry_policy": []}, {"retry_policy": {"max_retries": "x"}}, {"max_replay_count": -1}):
+        reply = await api.post("/v1/executions", classic(policy=policy))
+        assert (reply.status, reply.json["field"]) == (422, "policy")
+        assert reply.json["error"].startswith("invalid JSON: Unprocessable Entity")
+
+
 async def test_a_partition_that_does_not_exist_is_refused(api: Api) -> None:
     reply = await api.post("/v1/executions", classic(execution_id=NOBODY.replace("7}", "256}")))
     assert reply.status == 400

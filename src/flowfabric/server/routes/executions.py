@@ -14,7 +14,7 @@ from flowfabric.model.errors import FlowFabricError, NotFound
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Public
 from flowfabric.server.call import Answer, Call
-from flowfabric.server.errors import HttpError, unprocessable
+from flowfabric.server.errors import BAD_SHAPE, HttpError, unprocessable
 from flowfabric.server.forms import (
     I32,
     U16,
@@ -70,10 +70,21 @@ async def create(call: Call) -> Answer:
         policy=_policy(body.policy), delay_until=body.delay_until,
         execution_deadline_at=body.execution_deadline_at, actor=body.creator_identity or call.actor,
     )  # fmt: skip
-    reply = await call.apply(command)
+    try:
+        reply = await call.apply(command)
+    except FlowFabricError as error:
+        raise _misshapen_policy(error) or error from error
     if isinstance(reply, Duplicate):
         return Answer({"Duplicate": {"execution_id": reply.execution_id}})
     return Answer({"Created": {"execution_id": reply.execution_id, "public_state": reply.public_state}}, 201)
+
+
+def _misshapen_policy(error: FlowFabricError) -> HttpError | None:
+    """Take a policy field of the wrong type for what it is on this route: a body of the wrong shape."""
+    detail = error.details[0] if error.details else ""
+    if error.code != "invalid_policy_json" or detail.startswith(("malformed", "routing_requirements:")):
+        return None
+    return HttpError(422, f"{BAD_SHAPE}: {error.text}", error.code, kind=error.code, field="policy")
 
 
 def _policy(raw: msgspec.Raw | UnsetType) -> bytes:
