@@ -16,6 +16,7 @@ from flowfabric.model.contracts import access, create, lease, reads, streams, up
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.machine.workspace import decidable
 from flowfabric.model.transitions import TRANSITIONS, Target, Transition
+from flowfabric.server import openapi
 
 FOLDER: Final = Path(__file__).parents[1] / "docs" / "reference"
 NOTE: Final = "<!-- Written by `make docs` from the code; change the code instead. -->\n"
@@ -246,6 +247,7 @@ PAGES: Final = {
     "transitions.md": transitions,
     "errors.md": error_codes,
     "operations.md": operations,
+    "openapi.json": openapi.written,
 }
 
 
