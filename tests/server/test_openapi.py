@@ -5,8 +5,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import jsonschema  # type: ignore[import-untyped]  # it comes without types
+import msgspec
 import openapi_spec_validator
 
+from flowfabric.server.examples import ANSWER_EXAMPLES, BODY_EXAMPLES
 from flowfabric.server.openapi import document, undescribed
 from flowfabric.server.roles import Need
 from flowfabric.server.routing import endpoints
@@ -67,6 +70,19 @@ def test_every_json_answer_has_a_shape() -> None:
         for status, answer in operation["responses"].items():
             schema = answer.get("content", {}).get("application/json", {}).get("schema")
             assert schema != {}, (method, path, status)
+
+
+def test_examples_are_what_the_routes_take_and_give() -> None:
+    bodies = {f"{route.method} {route.path}": route.body for route in endpoints()}
+    for key, example in BODY_EXAMPLES.items():
+        msgspec.json.decode(msgspec.json.encode(example), type=bodies[key])
+    for path, method, operation in operations():
+        for status, answer in operation["responses"].items():
+            for content in answer.get("content", {}).values():
+                if "example" in content:
+                    schema = content["schema"] | {"components": document()["components"]}
+                    jsonschema.validate(content["example"], schema)
+                    assert int(status) in ANSWER_EXAMPLES[f"{method} {path}"]
 
 
 async def test_it_is_served_to_everybody(api: Api) -> None:
