@@ -6,11 +6,12 @@ import hashlib
 
 import pytest
 
-from flowfabric.model.contracts.access import CreateToken, DeleteToken, ListTokens
+from flowfabric.model.contracts.access import CreateToken, DeleteToken, ListTokens, SignLink
+from flowfabric.model.contracts.upkeep import RotateSecret
 from flowfabric.model.limits import MAX_TOKENS
 from flowfabric.storage.minting import new_uuid
 from support.driver import Driver
-from support.waiting import refused
+from support.waiting import refused, suspended
 
 
 def digest(text: str) -> str:
@@ -63,3 +64,27 @@ async def test_there_is_a_limit(ff: Driver) -> None:
 
 def test_digests_are_not_shown() -> None:
     assert digest("s") not in repr(token())
+
+
+async def test_a_signature_is_about_one_waitpoint_and_one_text(ff: Driver) -> None:
+    wait = await suspended(ff)
+    (execution_id,) = [key[0] for key in (await ff.store.dump()).records["execution"]]
+    waitpoint_id = wait.waitpoint.waitpoint_id
+
+    async def signature(text: str, kid: str = "") -> str:
+        question = SignLink(execution_id=execution_id, waitpoint_id=waitpoint_id, text=text, kid=kid)
+        signed = await ff.store.read(question)
+        assert (signed.state, signed.signature in repr(signed)) == ("active", False)
+        return signed.signature
+
+    first = await signature("a")
+    assert first == await signature("a", "k1") != await signature("b")
+    assert first not in wait.waitpoint.waitpoint_token
+    await ff.store.apply(RotateSecret(new_kid="k2", new_secret_hex="cd" * 32, grace_ms=5))
+    assert first == await signature("a", "k1") != await signature("a")
+    ff.clock.advance(6)
+    missing = SignLink(execution_id=execution_id, waitpoint_id=new_uuid(), text="a")
+    await refused(ff, missing, "waitpoint_not_found")
+    for kid, code in (("k1", "token_expired"), ("k9", "invalid_token")):
+        asked = SignLink(execution_id=execution_id, waitpoint_id=waitpoint_id, text="a", kid=kid)
+        await refused(ff, asked, code)

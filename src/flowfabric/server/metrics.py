@@ -52,6 +52,7 @@ class Metrics:
             self, "ff_feed_lag_seconds", "Age of a change when the live feed tells of it."
         )
         self._late = _counter(self, "ff_shutdown_timeout", "Steps of a shutdown that did not end in time.")
+        self._series: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._lanes: set[str] = set()
         self._lane_of: OrderedDict[str, str] = OrderedDict()
         self._lanes_read_at = float("-inf")
@@ -62,9 +63,14 @@ class Metrics:
 
     def request(self, method: str, path: str, status: int, seconds: float) -> None:
         """Count a request under the template of its route."""
-        labels = (method if method in METHODS else OTHER, path, str(status))
-        self._http.labels(*labels).inc()
-        self._http_seconds.labels(*labels).observe(seconds)
+        series = self._series.get((method, path, status))
+        if series is None:
+            labels = (method if method in METHODS else OTHER, path, str(status))
+            series = (self._http.labels(*labels), self._http_seconds.labels(*labels))
+            if method in METHODS:  # others are the caller's own words, and without end
+                self._series[method, path, status] = series
+        series[0].inc()
+        series[1].observe(seconds)
 
     def claimed(self, lanes: tuple[str, ...], seconds: float) -> None:
         """Count a claim for every lane that it asked for."""
