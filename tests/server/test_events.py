@@ -436,6 +436,7 @@ async def test_streams_end_with_the_server(api: Api) -> None:
         api.server.stopping.set()
         assert await feed.rest(5) == []
         assert await everything.rest(5) == []
+    assert (await api.get("/v1/feed")).status == 503
 
 
 async def test_a_thousand_idle_listeners_ask_the_store_nothing(

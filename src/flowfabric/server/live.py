@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 from flowfabric.engine.waiting import LOOK_SECONDS
 from flowfabric.model.contracts.reads import FeedEntry, Question, ReadFeed
 from flowfabric.model.errors import FlowFabricError, StoreClosed
+from flowfabric.server.call import Stopping
 from flowfabric.server.errors import HttpError
 from flowfabric.server.shapes import event as history_line
 from flowfabric.server.sse import message
@@ -57,7 +58,9 @@ class Live:
         self._reads = asyncio.Semaphore(READS_AT_ONCE)
 
     def check_room(self) -> None:
-        """Refuse one more stream when the limit is reached."""
+        """Refuse one more stream when the limit is reached, or when the server ends."""
+        if self.stopping.is_set():
+            raise Stopping
         if self._open >= self.limit:
             raise HttpError(
                 429, f"too many concurrent sse calls (server max: {self.limit}); retry with backoff",
