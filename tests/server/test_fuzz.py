@@ -115,7 +115,7 @@ def test_no_request_breaks_the_server_or_the_description(base: str) -> None:
     found = [result.ok() for result in results]
     operations = [each for each in found if f"{each.method.upper()} {each.path}" not in ENDLESS]
     fuzzer = Fuzzer(base)
-    each_time = REQUESTS // len(operations) + 1
+    each_time = REQUESTS * 6 // 5 // len(operations) + 1  # routes without input are done after one request
     faults: list[str] = []
     for operation in operations:
         for mode, share in ((GenerationMode.POSITIVE, 0.7), (GenerationMode.NEGATIVE, 0.3)):
@@ -125,8 +125,7 @@ def test_no_request_breaks_the_server_or_the_description(base: str) -> None:
                 faults.append(f"{operation.method.upper()} {operation.path} ({mode.value}): {error}"[:2_000])
     fuzzer.session.close()
     assert not faults, "\n\n".join(faults)
-    while fuzzer.sent.total() < REQUESTS:  # routes without parameters are done after one request
-        fuzzer.send(schema["/v1/submit"]["POST"].Case(body={"kind": "job", "input": fuzzer.sent.total()}))
+    assert fuzzer.sent.total() >= REQUESTS
 
 
 def _run(fuzzer: Fuzzer, operation: Any, mode: GenerationMode, count: int) -> None:
