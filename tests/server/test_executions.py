@@ -65,7 +65,10 @@ async def test_a_field_of_the_wrong_shape_is_unprocessable(api: Api, fields: dic
 
 
 async def test_a_policy_has_a_shape(api: Api) -> None:
-    for policy in ({"retry_policy": []}, {"retry_policy": {"max_retries": "x"}}, {"max_replay_count": -1}):
+    wrong: tuple[dict[str, Any], ...] = (
+        {"retry_policy": []}, {"retry_policy": {"max_retries": "x"}}, {"max_replay_count": -1},
+    )  # fmt: skip
+    for policy in wrong:
         reply = await api.post("/v1/executions", classic(policy=policy))
         assert (reply.status, reply.json["field"]) == (422, "policy")
         assert reply.json["error"].startswith("invalid JSON: Unprocessable Entity")
