@@ -15,7 +15,7 @@ from bench.settings import Rates, Report, Settings, median
 from flowfabric.engine.waiting import claim_when_ready
 from flowfabric.model import ids
 from flowfabric.model.contracts.create import CreateExecution
-from flowfabric.model.contracts.lease import Claim, Complete, Task
+from flowfabric.model.contracts.lease import Claim, Complete, Completed, Task
 from flowfabric.storage.base import Commands
 from flowfabric.storage.minting import new_uuid
 from flowfabric.storage.sqlite import SqliteStore
@@ -58,23 +58,24 @@ async def submit_all(store: Commands, settings: Settings) -> None:
 
 
 async def drain(store: Commands, slots: int, name: str) -> int:
-    """Work as a worker does: claim for the free slots , complete each task by itself."""
+    """Work as a worker does.
+
+    A slot is free when its handler has returned, so what is finished is completed in the same moment in which the
+    next tasks are claimed; at most `slots` handlers run at once.
+    """
     done = 0
-    running: set[asyncio.Task[None]] = set()
-
-    async def handle(task: Task) -> None:
-        nonlocal done
-        await store.apply(Complete(execution_id=task.execution_id, fence=task.fence, result=b"{}"))
-        done += 1
-
+    finished: tuple[Task, ...] = ()
     while True:
-        free = slots - len(running)
-        if free:
-            tasks = (await store.apply(claim_of(name, free))).tasks
-            running |= {asyncio.ensure_future(handle(task)) for task in tasks}
-            if not running:
-                return done
-        _, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+        completions = [
+            Complete(execution_id=task.execution_id, fence=task.fence, result=b"{}") for task in finished
+        ]
+        claiming = asyncio.ensure_future(store.apply(claim_of(name, slots)))
+        replies = await store.apply_many(completions)
+        assert all(isinstance(reply, Completed) for reply in replies), replies
+        done += len(replies)
+        finished = (await claiming).tasks  # a handler that does nothing returns at once
+        if not finished:
+            return done
 
 
 async def drain_one_by_one(store: Commands, slots: int, name: str) -> int:

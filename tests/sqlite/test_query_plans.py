@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flowfabric.model.ids import Partitions
-from flowfabric.storage.sql.statements import FETCH, OTHER, WRITE
+from flowfabric.storage.sql.statements import FETCH, GATHER, OTHER, WRITE
 from flowfabric.storage.sqlite.boot import prepare
 
 SMALL_TABLES = {
@@ -34,14 +34,17 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]
     connection.close()
 
 
+ALL = FETCH | {name: text.replace("in ?", "in (?, ?)") for name, text in GATHER.items()} | WRITE | OTHER
+
+
 def plan_of(db: sqlite3.Connection, statement: str) -> list[str]:
     rows = db.execute(f"explain query plan {statement}", (0,) * statement.count("?")).fetchall()
     return [row[3] for row in rows]
 
 
-@pytest.mark.parametrize("name", sorted(FETCH | WRITE | OTHER))
+@pytest.mark.parametrize("name", sorted(ALL))
 def test_no_statement_scans(db: sqlite3.Connection, name: str) -> None:
-    statement = (FETCH | WRITE | OTHER)[name]
+    statement = ALL[name]
     plan = plan_of(db, statement)
     scans = [line for line in plan if line.startswith("SCAN") and "CONSTANT ROW" not in line]
     if name in SMALL_TABLES:

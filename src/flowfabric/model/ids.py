@@ -29,6 +29,7 @@ MAX_PARTITIONS: Final = 65_535
 
 _TAG: Final = "{fp:"
 _UUID: Final = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_EXECUTION_ID: Final = re.compile(r"\{fp:(0|[1-9][0-9]{0,4})\}:(" + _UUID.pattern + ")")
 _INDEX: Final = re.compile("0|[1-9][0-9]{0,4}")
 # Twenty digits hold every 64-bit number; the bound keeps hostile text away from `int`.
 _ENTRY: Final = re.compile("([0-9]{1,20})(?:-([0-9]{1,20}))?")
@@ -87,6 +88,9 @@ def execution_id(partition: int, uuid_text: str) -> str:
 def parse_execution_id(text: str) -> tuple[int, str]:
     """Take an execution id apart into partition and UUID, refusing every other spelling."""
     field = "execution_id"
+    sound = _EXECUTION_ID.fullmatch(str(text))
+    if sound is not None and int(sound[1]) <= MAX_PARTITIONS:
+        return int(sound[1]), sound[2]
     if not isinstance(text, str):
         raise _malformed(field, "MissingTag", "must be text that looks like {fp:24}:<uuid>")
     body, separator, uuid_text = text.removeprefix(_TAG).partition("}:")

@@ -13,7 +13,7 @@ from flowfabric.model.machine import Head, Wishes, Workspace
 from flowfabric.model.records import Execution, Payload, Route
 from flowfabric.model.state import Public
 from flowfabric.storage.sql.codec import decode
-from flowfabric.storage.sql.requests import Fetch, Plan, Row
+from flowfabric.storage.sql.requests import Fetch, Gather, Plan, Row
 
 SEPARATOR: Final = "\x1f"
 """Joins the parts of a memo's key; no part but the last may hold control characters."""
@@ -64,11 +64,12 @@ class Loader:
             self.space.learn((kind, key), [(tail,) for tail, _ in rows])
 
     def _executions(self, keys: list[Row]) -> Plan[None]:
-        answers = yield Fetch("execution", keys)
-        for key, rows in zip(keys, answers, strict=True):
-            if rows:
-                self._learn_execution(*rows[0])
-            else:
+        rows = yield Gather("executions", [key[0] for key in keys])
+        found = {row[0] for row in rows}
+        for row in rows:
+            self._learn_execution(*row)
+        for key in keys:
+            if key[0] not in found:
                 self.space.learn(("execution", key), None)
 
     def _learn_execution(self, execution_id: str, k: int, rec: bytes) -> Execution:

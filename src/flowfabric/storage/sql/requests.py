@@ -16,6 +16,13 @@ class Fetch(NamedTuple):
     keys: Sequence[Row]
 
 
+class Gather(NamedTuple):
+    """Run a statement of `GATHER` once for many values; the answer is all rows that it finds, in any order."""
+
+    name: str
+    values: Sequence[Any]
+
+
 class Write(NamedTuple):
     """Run a statement of `WRITE` for each row of parameters."""
 
@@ -30,6 +37,6 @@ class Ask(NamedTuple):
     parameters: Row
 
 
-Request = Fetch | Write | Ask
+Request = Fetch | Gather | Write | Ask
 Plan = Generator[Request, Any, T]
 """Work that yields requests and is sent their answers."""

@@ -12,7 +12,6 @@ _BY_ID: Final = "k = (select k from execution where id = ?)"
 
 FETCH: Final[dict[str, LiteralString]] = {
     # One record: the key comes back first.
-    "execution": "select id, k, rec from execution where id = ?",
     "payload": f"select id, input, policy from execution join payload using (k) where id = ?",  # noqa: F541
     "result": f"select rec from result where {_BY_ID} and attempt = ?",
     "attempt": f"select rec from attempt where {_BY_ID} and i = ?",
@@ -69,6 +68,11 @@ FETCH: Final[dict[str, LiteralString]] = {
     "where name = ? and value = ? and k < ? order by k desc limit ?",
     "list tag oldest": "select k, rec from tag join execution using (k) "
     "where name = ? and value = ? and k > ? order by k limit ?",
+}
+
+GATHER: Final[dict[str, LiteralString]] = {
+    # `in ?` stands for the dialect's way to compare with many values.
+    "executions": "select id, k, rec from execution where id in ?",
 }
 
 WRITE: Final[dict[str, LiteralString]] = {

@@ -23,6 +23,8 @@ from flowfabric.model.errors import (
 
 APPLICATION_ID: Final = 0x46464142  # "FFAB": tells our files from other SQLite files
 MEMORY: Final = ":memory:"
+CHECKPOINT_PAGES: Final = 4_000
+"""How long the log grows before it is written back: a page that changes often is then written back once."""
 BUSY_SECONDS: Final = 10.0
 """How long to wait for other processes before the store is said to be busy."""
 T = TypeVar("T")
@@ -47,6 +49,7 @@ def connect(path: str, *, synchronous: Synchronous = "NORMAL", read_only: bool =
             db.execute(f"pragma synchronous = {synchronous}")
             db.execute("pragma temp_store = memory")
             db.execute("pragma cache_size = -16000")
+            db.execute(f"pragma wal_autocheckpoint = {CHECKPOINT_PAGES}")
         except BaseException:
             db.close()
             raise

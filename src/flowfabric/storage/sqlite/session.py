@@ -5,13 +5,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from flowfabric.storage.sql.requests import Ask, Fetch, Plan, Request
-from flowfabric.storage.sql.statements import FETCH, OTHER, WRITE
+from flowfabric.storage.sql.requests import Ask, Fetch, Gather, Plan, Request
+from flowfabric.storage.sql.statements import FETCH, GATHER, OTHER, WRITE
 from flowfabric.storage.sqlite.connection import patiently, translate
 
 T = TypeVar("T")
+MOST_VALUES: Final = 128
 
 
 class Session:
@@ -41,6 +42,8 @@ class Session:
         if isinstance(request, Fetch):
             statement = FETCH[name]
             return [execute(statement, key).fetchall() for key in request.keys]
+        if isinstance(request, Gather):
+            return self._gather(GATHER[name], request.values)
         if isinstance(request, Ask):
             return execute(OTHER[name], request.parameters).fetchall()
         statement = WRITE[name]
@@ -49,6 +52,17 @@ class Session:
         else:
             self._db.executemany(statement, request.rows)
         return None
+
+    def _gather(self, statement: str, values: Sequence[Any]) -> list[Any]:
+        """Ask for many values at once, in a few sizes only, so that statements stay prepared."""
+        rows: list[Any] = []
+        for start in range(0, len(values), MOST_VALUES):
+            part = list(values[start : start + MOST_VALUES])
+            size = 1 << (len(part) - 1).bit_length()
+            part += part[-1:] * (size - len(part))
+            marks = ",".join("?" * size)
+            rows += self._db.execute(statement.replace("in ?", f"in ({marks})"), part).fetchall()
+        return rows
 
     @contextmanager
     def writing(self) -> Iterator[None]:
