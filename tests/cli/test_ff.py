@@ -63,6 +63,15 @@ def test_the_demonstration_survives_its_murder(tmp_path: Path) -> None:
     assert sum("completed" in line and "  completed  " in line for line in lines) == 5
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let the programs that a test starts hear SIGINT; a run in the background of a script ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_the_demonstration_goes_on_over_http(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [
@@ -73,12 +82,17 @@ def test_the_demonstration_goes_on_over_http(tmp_path: Path) -> None:
     )  # fmt: skip
     assert process.stdout is not None
     with process, process.stdout as said:
-        address = next(line for line in said if "the server listens on " in line).split()[4].rstrip(",")
-        body = b'{"kind": "thumbnail", "lane": "demo"}'
-        request = urllib.request.Request(f"{address}/v1/submit", body, {"content-type": "application/json"})
-        with urllib.request.urlopen(request, timeout=10) as reply:
-            name = json.loads(reply.read())["execution_id"][-8:]
-        assert any(f"{name}     completed" in line for line in said)
-        process.send_signal(signal.SIGINT)
-        said.read()
-        assert process.wait(20) == 0
+        try:
+            address = next(line for line in said if "the server listens on " in line).split()[4].rstrip(",")
+            body = b'{"kind": "thumbnail", "lane": "demo"}'
+            request = urllib.request.Request(
+                f"{address}/v1/submit", body, {"content-type": "application/json"}
+            )
+            with urllib.request.urlopen(request, timeout=10) as reply:
+                name = json.loads(reply.read())["execution_id"][-8:]
+            assert any(f"{name}     completed" in line for line in said)
+            process.send_signal(signal.SIGINT)
+            said.read()
+            assert process.wait(20) == 0
+        finally:
+            process.kill()  # a failure must not leave it running, and the test waiting for it
