@@ -58,16 +58,27 @@ def deadlines(run: Execution) -> list[tuple[int, str]]:
     return times
 
 
+def _due_at(run: Execution) -> int:
+    """Return the earliest of its deadlines; 0 when there is none."""
+    if run.lifecycle_phase is Phase.TERMINAL:
+        return min(run.completed_at + run.retention_ms, MAX_INT)
+    if run.ownership_state is Ownership.LEASED and not (
+        run.attempt_deadline_at or run.execution_deadline_at or run.pending_waitpoints
+    ):
+        return run.lease_expires_at  # by far the most usual case
+    times = deadlines(run)
+    return min(times)[0] if times else 0
+
+
 def placement(run: Execution) -> Placement:
     """Derive every index entry of an execution."""
-    times = deadlines(run)
     leased = run.ownership_state is Ownership.LEASED
     return Placement(
         claimable(run),
         score(run),
         run.lane_id,
         run.public_state,
-        min(times)[0] if times else 0,
+        _due_at(run),
         run.current_worker_instance_id if leased else "",
         run.claim_id if leased else "",
     )

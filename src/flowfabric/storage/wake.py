@@ -55,6 +55,11 @@ class Hub:
         self.horizon = NEVER
         """Until when nothing is due, as far as the engine knows; only what falls due earlier wakes it."""
 
+    @property
+    def unheard(self) -> bool:
+        """Whether nobody listens in this process."""
+        return not self._listeners
+
     def expect(self, due_at: int) -> None:
         """Lower the horizon to a time at which something is due; 0 forgets all that was expected."""
         with self._lock:

@@ -89,11 +89,14 @@ class Saver:
         tallies: Counter[Row] = Counter()
         waiting: Counter[Route] = Counter()
         for move in moves:
-            for run, sign in ((move.old, -1), (move.new, 1)):
-                if run is not None:
-                    tallies[run.lane_id, run.namespace, run.public_state] += sign
-                    if claimable(run):
-                        waiting[route_of(run)] += sign
+            old, new = move.old, move.new
+            was, now = old is not None and claimable(old), new is not None and claimable(new)
+            if was != now:
+                waiting[route_of(old or new)] += now - was  # type: ignore[arg-type] # one of the two is there
+            if old is not None and (new is None or new.public_state is not old.public_state):
+                tallies[old.lane_id, old.namespace, old.public_state] -= 1
+            if new is not None and (old is None or new.public_state is not old.public_state):
+                tallies[new.lane_id, new.namespace, new.public_state] += 1
         counts = [(*key, n) for key, n in tallies.items() if n]
         if counts:
             yield Write("add tally", counts)

@@ -72,6 +72,11 @@ class Peers:
         for name in others:
             self._send_to(name, _ALL if name in self._owed else message)
 
+    @property
+    def alone(self) -> bool:
+        """Whether no other process shares the file."""
+        return self._socket is None or not self._look()
+
     def _send_to(self, name: str, message: bytes) -> None:
         assert self._socket is not None
         address = self._folder / name

@@ -83,6 +83,8 @@ class SqliteStore(Front):
         return self._chance()
 
     def _saved(self, space: Workspace) -> None:
+        if self.hub.unheard and (self._peers is None or self._peers.alone):
+            return
         topics, due_at = topics_of(space)
         if not topics:
             return
