@@ -26,7 +26,7 @@ def main() -> None:
     for name in ("tasks", "payload", "slots", "processes", "runs"):
         run.add_argument(f"--{name}", type=int, default=getattr(Settings(), name))
     run.add_argument("--synchronous", choices=["NORMAL", "FULL"], default="NORMAL")
-    run.add_argument("--claims", choices=["shared", "single"], default="shared")
+    run.add_argument("--claims", choices=["single", "shared"], default="single")
     run.add_argument("--json", type=Path, help="write the report there too")
     commands.add_parser("report", help="show all kept results as a table")
     arguments = vars(parser.parse_args())
@@ -46,10 +46,11 @@ def main() -> None:
 def keep(report: Report, path: Path | None) -> None:
     """Print a report and keep it for the table."""
     text = json.dumps(report, indent=2)
+    settings = report["settings"]
     print(text)
     RESULTS.mkdir(exist_ok=True)
     for target in (
-        RESULTS / f"{report['scenario']}_{report['store']}_{report['settings']['processes']}.json",
+        RESULTS / f"{report['scenario']}_{report['store']}_{settings['processes']}_{settings['claims']}.json",
         path,
     ):
         if target is not None:
@@ -62,13 +63,17 @@ def show() -> None:
         json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))
     ]
     columns = (
-        "scenario", "store", "submit_per_s", "drain_per_s", "end_to_end_per_s", "ceiling_drain_per_s", "ratio",
+        "scenario", "store", "claims", "submit_per_s", "drain_per_s", "end_to_end_per_s", "ceiling_drain_per_s", "ratio",
         "idle_p50_ms", "idle_p99_ms", "rss_mb",
     )  # fmt: skip
     print("| " + " | ".join(columns) + " |")
     print("|" + "---|" * len(columns))
     for report in reports:
-        print("| " + " | ".join(str(report.get(column, "")) for column in columns) + " |")
+        print(
+            "| "
+            + " | ".join(str(report.get(column, report["settings"].get(column, ""))) for column in columns)
+            + " |"
+        )
 
 
 if __name__ == "__main__":

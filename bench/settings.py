@@ -19,8 +19,12 @@ class Settings(msgspec.Struct, frozen=True):
     processes: int = 1
     runs: int = 3
     synchronous: Synchronous = "NORMAL"
-    claims: str = "shared"
-    """`shared`: one worker claims for all its free slots; `single`: every slot claims for itself."""
+    claims: str = "single"
+    """`single`: every slot claims for itself, as the ceiling does, so that the ratio compares like with like.
+
+    `shared`: one worker claims for all its slots while it completes what is finished. Up to twice as many leases are
+    held then, and the ceiling does not batch: its ratio says what a worker gains by batching, not what deciding costs.
+    """
 
     def body(self) -> bytes:
         """A JSON text of the asked size."""
