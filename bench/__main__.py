@@ -63,7 +63,8 @@ def show() -> None:
         json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))
     ]
     columns = (
-        "scenario", "store", "claims", "submit_per_s", "drain_per_s", "end_to_end_per_s", "ceiling_drain_per_s", "ratio",
+        "scenario", "store", "claims", "submit_per_s", "drain_per_s", "end_to_end_per_s", "ceiling_drain_per_s",
+        "ratio",
         "idle_p50_ms", "idle_p99_ms", "rss_mb",
     )  # fmt: skip
     print("| " + " | ".join(columns) + " |")
