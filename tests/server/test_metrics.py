@@ -80,6 +80,14 @@ async def test_work_is_counted_by_lane(api: Api) -> None:
     assert value(samples, "ff_scanner_cycle_total", scanner="timers") >= 1
 
 
+async def test_classic_claims_are_timed_whatever_comes_of_them(api: Api) -> None:
+    await create(api, lane_id="old")
+    body = {"lane_id": "old", "worker_instance_id": "w-1", "grant_ttl_ms": 5_000}
+    assert [(await api.post("/v1/workers/w/claim", body)).status for _ in range(2)] == [200, 204]
+    samples = await scrape(api)
+    assert value(samples, "ff_claim_from_grant_duration_seconds_count", lane="old") == 2
+
+
 async def test_work_that_another_server_handed_out_is_counted_in_its_lane(serve: Serve) -> None:
     one = await serve()
     other = await serve(store=one.store)

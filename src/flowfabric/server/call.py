@@ -62,7 +62,6 @@ class Call:
         "classic",
         "path",
         "principal",
-        "query_text",
         "receive",
         "request_id",
         "scope",
@@ -75,7 +74,6 @@ class Call:
         scope: Any,
         principal: Principal,
         path: dict[str, str],
-        query_text: str,
         body: Any,
         request_id: str,
     ) -> None:
@@ -83,7 +81,6 @@ class Call:
         self.scope = scope
         self.principal = principal
         self.path = path
-        self.query_text = query_text
         self.body = body
         self.request_id = request_id
         self.receive: Any = None

@@ -10,7 +10,6 @@ import logging
 import re
 import time
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qs
 
 import msgspec
 
@@ -20,6 +19,7 @@ from flowfabric.server.auth import authorize
 from flowfabric.server.call import Answer, Call, encode
 from flowfabric.server.errors import BAD_SHAPE, HttpError, from_engine
 from flowfabric.server.logs import EXECUTION, REQUEST
+from flowfabric.server.query import decode_query
 from flowfabric.server.roles import Need
 from flowfabric.server.routing import Endpoint, Router, endpoints
 from flowfabric.storage.minting import new_uuid
@@ -103,11 +103,10 @@ class Gate:
                 headers=(("allow", allowed),),
             )  # fmt: skip
         body = await self._body(route, headers, receive)
-        query_text = scope["query_string"].decode("latin-1")
-        call = Call(self._server, scope, principal, path, query_text, body, request_id)
+        call = Call(self._server, scope, principal, path, body, request_id)
         call.receive = receive
         if route.query is not None:
-            call.query = decode_query(route.query, query_text)
+            call.query = decode_query(route.query, scope["query_string"])
         return await route.handler(call)
 
     async def _body(self, route: Endpoint, headers: dict[bytes, bytes], receive: Receive) -> Any:
@@ -144,20 +143,6 @@ def _misshapen(message: str) -> HttpError:
         named = re.search(r"field `(\w+)`", message)
         field = named[1] if named else ""
     return HttpError(422, f"{BAD_SHAPE}: {message}", "invalid_input", kind="invalid_input", field=field)
-
-
-def decode_query(form: Any, text: str) -> Any:
-    """Read a query; unknown parameters are ignored, bad values are 400 and named."""
-    given = parse_qs(text, keep_blank_values=True, max_num_fields=1000)
-    lists: frozenset[str] = getattr(form, "REPEATABLE", frozenset())
-    values = {name: many if name in lists else many[-1] for name, many in given.items()}
-    try:
-        return msgspec.convert(values, form, strict=False)
-    except msgspec.ValidationError as error:
-        refusal = _misshapen(str(error))
-        raise HttpError(
-            400, f"invalid query: {error}", "invalid_input", kind="invalid_input", field=refusal.field
-        ) from error
 
 
 async def _read(route: Endpoint, headers: dict[bytes, bytes], receive: Receive) -> bytes:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from flowfabric.engine import Engine
@@ -114,6 +116,16 @@ class Server:
         for reply in replies:
             self.tally.note(reply)
         return replies
+
+    @contextmanager
+    def claiming(self, lane: str) -> Iterator[None]:
+        """Time a claim that takes several steps, whatever comes of it."""
+        begin = time.perf_counter()
+        try:
+            yield
+        finally:
+            if self.metrics is not None:
+                self.metrics.claimed((lane,), time.perf_counter() - begin)
 
     def observe(self, method: str, path: str, status: int, seconds: float) -> None:
         """Count a request."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from flowfabric.model import checks
 from flowfabric.model.contracts.create import CreateExecution, Duplicate
@@ -165,7 +165,7 @@ class WaitpointQuery(Struct, frozen=True):
     """Which page of waitpoints."""
 
     after: str = ""
-    limit: int = 100
+    limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
 
 
 @endpoint("GET", "/v1/executions/{id}/pending-waitpoints", Need.READ, classic=True, query=WaitpointQuery)

@@ -46,6 +46,13 @@ async def claim(call: Call) -> Answer:
     body: ClaimForm = call.body
     _check_asker(call.path["worker_id"], body.worker_instance_id, body.lane_id, body.grant_ttl_ms)
     capabilities = _capabilities(body.capabilities)
+    with call.server.claiming(body.lane_id):
+        granted = await _find(call, body, capabilities)
+    return Answer(status=204) if granted is None else Answer(_grant(granted))
+
+
+async def _find(call: Call, body: ClaimForm, capabilities: tuple[str, ...]) -> Granted | None:
+    """Look for the best work and promise it; what others take first is passed over."""
     question = FindClaimable(
         lane_id=body.lane_id, capabilities=capabilities, namespace=call.principal.namespace, limit=AT_ONCE
     )
@@ -53,7 +60,7 @@ async def claim(call: Call) -> Answer:
         found = await call.read(question)
         for execution_id in found:
             try:
-                granted = await call.apply(
+                return await call.apply(
                     IssueClaimGrant(
                         execution_id=execution_id, worker_id=call.path["worker_id"],
                         worker_instance_id=body.worker_instance_id, lane_id=body.lane_id,
@@ -63,11 +70,9 @@ async def claim(call: Call) -> Answer:
             except FlowFabricError as error:
                 if error.code not in TAKEN:
                     raise
-            else:
-                return Answer(_grant(granted))
         if not found:
             break
-    return Answer(status=204)
+    return None
 
 
 def _grant(granted: Granted) -> dict[str, Any]:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 from typing import Any
 
 from msgspec import Struct
 
 from flowfabric.engine import tail_when_ready
-from flowfabric.model.contracts.reads import FrameView, ReadStream, ReadSummary, StreamPage, TailStream
+from flowfabric.model.contracts.reads import ReadStream, ReadSummary, StreamPage, TailStream
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.ids import parse_cursor
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.errors import HttpError, bad_request
 from flowfabric.server.forms import U64
-from flowfabric.server.render import embedded
+from flowfabric.server.render import embedded, frame_fields
 from flowfabric.server.roles import Need
 from flowfabric.server.routing import endpoint
 from flowfabric.server.shapes import present
@@ -120,28 +119,6 @@ def _cursor(field: str, text: str) -> str:
 
 
 def _page(page: StreamPage) -> dict[str, Any]:
-    frames = [_frame(view) for view in page.frames]
+    frames = [{"id": view.entry_id, "fields": frame_fields(view)} for view in page.frames]
     closed = present(closed_at=page.closed_at, closed_reason=page.closed_reason)
     return {"frames": frames, "count": len(frames)} | closed
-
-
-def _frame(view: FrameView) -> dict[str, Any]:
-    """Show a frame: every field is text; what is not text is base64 and says so."""
-    frame = view.frame
-    try:
-        payload, encoding = frame.payload.decode(), frame.encoding
-    except UnicodeDecodeError:
-        payload, encoding = base64.b64encode(frame.payload).decode(), "base64"
-    fields = {
-        "frame_type": frame.frame_type,
-        "ts": str(frame.ts),
-        "payload": payload,
-        "encoding": encoding,
-        "source": frame.source,
-        "mode": frame.mode,
-    }
-    further = present(
-        correlation_id=frame.correlation_id, metadata_json=frame.metadata_json,
-        summary_version=str(frame.summary_version or ""), ttl_ms=str(frame.ttl_ms or ""),
-    )  # fmt: skip
-    return {"id": view.entry_id, "fields": fields | further}
