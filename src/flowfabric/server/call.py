@@ -166,6 +166,12 @@ class Call:
             pass
 
     @property
+    def query_text(self) -> str:
+        """The query as it was sent."""
+        text: bytes = self.scope["query_string"]
+        return text.decode("latin-1")
+
+    @property
     def execution_id(self) -> str:
         """The execution that the path names; a malformed one is refused."""
         return path_execution(self.path["id"], self.store.partitions)

@@ -8,12 +8,16 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 try:
-    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+    from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+    from prometheus_client.core import GaugeMetricFamily
+    from prometheus_client.multiprocess import MultiProcessCollector
+    from prometheus_client.registry import Collector
 except ImportError as error:  # pragma: no cover - seen only where the extra is not installed
     raise ImportError("metrics need prometheus_client: pip install 'flowfabric[server]'") from error
 
 from flowfabric.model.contracts.reads import Describe, LaneView, ListLanes
 from flowfabric.model.errors import FlowFabricError
+from flowfabric.server.sharing import shared_folder
 from flowfabric.storage.base import Upkeep
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -44,14 +48,13 @@ class Metrics:
         self._pass_seconds = _histogram(
             self, "ff_scanner_cycle_duration_seconds", "Time of one pass of the engine.", "scanner"
         )
-        self._depth = _gauge(self, "ff_lane_depth", "Executions of a lane by state.", "lane", "state")
-        self._oldest = _gauge(
-            self, "ff_lane_oldest_waiting_seconds", "Since when the oldest waiting execution waits.", "lane"
-        )
         self._feed_lag = _histogram(
             self, "ff_feed_lag_seconds", "Age of a change when the live feed tells of it."
         )
         self._late = _counter(self, "ff_shutdown_timeout", "Steps of a shutdown that did not end in time.")
+        _counter(self, "ff_worker_at_capacity", "Times that a worker had no room; counted by workers.")
+        self._depths = _Lanes()
+        self.registry.register(self._depths)
         self._series: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._lanes: set[str] = set()
         self._lane_of: OrderedDict[str, str] = OrderedDict()
@@ -109,20 +112,20 @@ class Metrics:
         self._attempts.labels(self._lane(lane), outcome).inc()
 
     async def text(self, store: Upkeep) -> bytes:
-        """Write everything, with lanes as they are now (or were a few seconds ago)."""
+        """Write everything, with lanes as they are now (or were a few seconds ago), for all processes of the port."""
         if time.monotonic() - self._lanes_read_at >= LANES_SECONDS:
             self._lanes_read_at = time.monotonic()
-            self._show_lanes(await store.read(ListLanes()), store.now())
-        return generate_latest(_WithoutBirthdays(self.registry))
+            self._depths.show(await store.read(ListLanes()), store.now())
+        return generate_latest(_WithoutBirthdays(self._everybody()))
 
-    def _show_lanes(self, lanes: tuple[LaneView, ...], now: int) -> None:
-        self._depth.clear()
-        self._oldest.clear()
-        for lane in lanes[:MAX_LANES]:
-            for state, count in lane.counts:
-                self._depth.labels(lane.lane_id, str(state)).set(count)
-            age = (now - lane.oldest_waiting_at) / 1000 if lane.oldest_waiting_at else 0.0
-            self._oldest.labels(lane.lane_id).set(max(0.0, age))
+    def _everybody(self) -> CollectorRegistry:
+        folder = shared_folder()
+        if not folder:
+            return self.registry
+        every = CollectorRegistry()
+        MultiProcessCollector(every, folder)  # type: ignore[no-untyped-call]
+        every.register(self._depths)
+        return every
 
     def _lane(self, lane: str) -> str:
         if lane not in self._lanes:
@@ -130,6 +133,32 @@ class Metrics:
                 return OTHER
             self._lanes.add(lane)
         return lane
+
+
+class _Lanes(Collector):
+    """What is in the lanes. It is read from the store, so one process tells it for all."""
+
+    def __init__(self) -> None:
+        self._families: tuple[GaugeMetricFamily, ...] = ()
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Return what was read last."""
+        yield from self._families
+
+    def show(self, lanes: tuple[LaneView, ...], now: int) -> None:
+        """Take what was read just now."""
+        depth = GaugeMetricFamily("ff_lane_depth", "Executions of a lane by state.", labels=("lane", "state"))
+        oldest = GaugeMetricFamily(
+            "ff_lane_oldest_waiting_seconds",
+            "Since when the oldest waiting execution waits.",
+            labels=("lane",),
+        )
+        for lane in lanes[:MAX_LANES]:
+            for state, count in lane.counts:
+                depth.add_metric((lane.lane_id, str(state)), count)
+            age = (now - lane.oldest_waiting_at) / 1000 if lane.oldest_waiting_at else 0.0
+            oldest.add_metric((lane.lane_id,), max(0.0, age))
+        self._families = (depth, oldest)
 
 
 class _WithoutBirthdays:
@@ -147,10 +176,6 @@ class _WithoutBirthdays:
 
 def _counter(metrics: Metrics, name: str, text: str, *labels: str) -> Counter:
     return Counter(name, text, labels, registry=metrics.registry)
-
-
-def _gauge(metrics: Metrics, name: str, text: str, *labels: str) -> Gauge:
-    return Gauge(name, text, labels, registry=metrics.registry)
 
 
 def _histogram(metrics: Metrics, name: str, text: str, *labels: str) -> Histogram:

@@ -20,6 +20,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from flowfabric.server import sharing
 from flowfabric.server.listener import REQUEST_SECONDS, bind, where
 from flowfabric.server.run import FAILED, OK, SIGNALS, failed, run_one
 from flowfabric.server.settings import Settings
@@ -34,9 +35,10 @@ log = logging.getLogger("flowfabric.server")
 
 
 class _Child(Struct):
-    """One process, and the pipe on which it says that it serves."""
+    """One process, its place among the others, and the pipe on which it says that it serves."""
 
     pid: int
+    place: int
     began: float
     pipe: int
 
@@ -50,15 +52,21 @@ def supervise(settings: Settings) -> int:
     except OSError as error:
         return failed(f"cannot listen on {settings.listen_text}: {error.strerror or error}")
     log.info("sharing addr=%s between processes=%d", ",".join(map(where, sockets)), settings.processes)
-    return _Parent(settings, sockets).run()
+    folder = sharing.make_folder()
+    try:
+        return _Parent(settings, sockets, folder).run()
+    finally:
+        sharing.remove_folder(folder)
 
 
 class _Parent:
     """Starts children, buries them, and ends with them."""
 
-    def __init__(self, settings: Settings, sockets: Sequence[socket.socket]) -> None:
+    def __init__(self, settings: Settings, sockets: Sequence[socket.socket], folder: str) -> None:
         self._settings = settings
         self._sockets = sockets
+        self._folder = folder
+        self._pid = os.getpid()
         self._children: dict[int, _Child] = {}
         self._missing: list[float] = []
         """When each child that is missing shall be started."""
@@ -95,16 +103,18 @@ class _Parent:
 
     def _fork(self) -> None:
         mine, theirs = os.pipe()
+        taken = {child.place for child in self._children.values()}
+        place = min(set(range(self._settings.processes)) - taken)
         # A signal between the fork and the child's own handlers must not be lost.
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         pid = os.fork()
         if pid == 0:
-            self._be_child(mine, theirs)
+            self._be_child(place, mine, theirs)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         os.close(theirs)
-        self._children[pid] = _Child(pid, time.monotonic(), mine)
+        self._children[pid] = _Child(pid, place, time.monotonic(), mine)
 
-    def _be_child(self, mine: int, theirs: int) -> None:
+    def _be_child(self, place: int, mine: int, theirs: int) -> None:
         code = FAILED
         try:
             signal.set_wakeup_fd(-1)
@@ -117,6 +127,7 @@ class _Parent:
             for other in self._children.values():
                 if other.pipe >= 0:
                     os.close(other.pipe)
+            sharing.join(self._folder, place)
             code = run_one(self._settings, self._sockets, ready=lambda: _say(theirs), lifeline=self._lifeline)
         except BaseException:
             log.exception("a defect in a process of the server")
@@ -124,6 +135,8 @@ class _Parent:
             logging.shutdown()
             sys.stdout.flush()
             sys.stderr.flush()
+            if os.getppid() != self._pid:  # nobody else is left to do it
+                sharing.remove_folder(self._folder)
             os._exit(code)
 
     def _wait(self) -> None:
