@@ -98,7 +98,7 @@ async def test_a_store_that_forgets_is_found_out() -> None:
     save = stores[1].tables.save
 
     def forget(space: Any) -> None:
-        if not any(effect.kind == "event" and effect.value.event == "completed" for effect in space.effects):
+        if not any(event.event == "completed" for _, event in space.events):
             save(space)
 
     stores[1].tables.save = forget  # type: ignore[method-assign]

@@ -31,11 +31,11 @@ UNSET: Final = -1
 
 
 class Record(Struct, frozen=True, array_like=True, gc=False):
-    """Base of everything that is stored."""
+    """Base of everything that is stored. Frozen, but for the execution (see there)."""
 
 
 class Attempt(Record, frozen=True, array_like=True, gc=False):
-    """One run of the handler. The current one lives inside its execution; an ended one has its own row."""
+    """One run of the handler. The last one lives inside its execution; when another follows, it gets its own row."""
 
     version: int = VERSION
     index: int = UNSET
@@ -78,8 +78,13 @@ class Grant(Record, frozen=True, array_like=True, gc=False):
     admission_summary: str = ""
 
 
-class Execution(Record, frozen=True, array_like=True, gc=False):
-    """One unit of durable work, with all that decides what may happen to it."""
+class Execution(Record, frozen=False, array_like=True, gc=False):
+    """One unit of durable work, with all that decides what may happen to it.
+
+    A step changes a copy that it has made itself (`transitions.move`) and hands it over once (`put_execution`); after
+    that nobody changes it any more. It is not frozen, because building a copy from fifty names costs ten times as much
+    as setting the few that differ.
+    """
 
     version: int
     execution_id: str

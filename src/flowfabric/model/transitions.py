@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, Final, NamedTuple
-
-from msgspec.structs import replace
 
 from flowfabric.model.errors import InternalError
 from flowfabric.model.records import Execution
@@ -253,17 +252,17 @@ _FIELDS: Final = (
 )  # fmt: skip
 
 
-def _written(to: Target) -> dict[str, Any]:
+def _written(to: Target) -> tuple[tuple[str, Any], ...]:
     """Return what a target writes, with the public state where it alone decides that."""
-    written: dict[str, Any] = {
-        field: value for field, value in zip(_FIELDS, to, strict=True) if value is not KEEP
-    }
+    written = [(field, value) for field, value in zip(_FIELDS, to, strict=True) if value is not KEEP]
     if to.phase is not KEEP and to.eligibility is not KEEP and to.outcome is not KEEP:
-        written["public_state"] = public_state(to.phase, to.eligibility, to.outcome)
-    return written
+        written.append(("public_state", public_state(to.phase, to.eligibility, to.outcome)))
+    return tuple(written)
 
 
 _WRITTEN: Final = {row.number: _written(row.to) for row in TRANSITIONS}
+_DECIDED: Final = frozenset(number for number, written in _WRITTEN.items() if "public_state" in dict(written))
+"""Rows whose public state is known beforehand."""
 
 
 def vector_of(run: Execution) -> Vector:
@@ -275,10 +274,10 @@ def vector_of(run: Execution) -> Vector:
 
 
 def move(run: Execution, row: Transition, now: int, **changes: Any) -> Execution:
-    """Apply a row: its dimensions, what the operation adds, and the public state that follows.
+    """Apply a row to a copy, which the calling step may change further until it puts it.
 
-    `changes` may name the dimensions that the row leaves open. A start that the row does not allow is a defect of the
-    calling step, which must have refused it with a code before.
+    `changes` may name the dimensions that the row leaves open; the public state follows from all of them. A start that
+    the row does not allow is a defect of the calling step, which must have refused it with a code before.
     """
     if (
         run.lifecycle_phase not in row.before
@@ -286,11 +285,14 @@ def move(run: Execution, row: Transition, now: int, **changes: Any) -> Execution
         or run.eligibility_state not in row.eligible
     ):
         raise InternalError(f"{row.number} cannot start from {vector_of(run)}")
-    written = _WRITTEN[row.number]
-    if "public_state" not in written:
-        changes["public_state"] = public_state(
-            written.get("lifecycle_phase", run.lifecycle_phase),
-            changes.get("eligibility_state", written.get("eligibility_state", run.eligibility_state)),
-            written.get("terminal_outcome", run.terminal_outcome),
+    moved = copy(run)
+    moved.last_transition_at = moved.last_mutation_at = now
+    for name, value in _WRITTEN[row.number]:
+        setattr(moved, name, value)
+    for name, value in changes.items():
+        setattr(moved, name, value)
+    if row.number not in _DECIDED:
+        moved.public_state = public_state(
+            moved.lifecycle_phase, moved.eligibility_state, moved.terminal_outcome
         )
-    return replace(run, last_transition_at=now, last_mutation_at=now, **written, **changes)
+    return moved

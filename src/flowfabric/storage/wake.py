@@ -110,11 +110,11 @@ def topics_of(space: Workspace) -> tuple[set[str], int]:
     for move in space.moves():
         topics.add(f"execution:{move.execution_id}")
         due_at = _earlier(due_at, _of_move(topics, move))
+    if space.events:
+        topics.add("feed")
     for effect in space.effects:
         if effect.kind == "frame":
             topics.add(f"execution:{effect.key[0]}")
-        elif effect.kind == "event":
-            topics.add("feed")
     return topics, due_at
 
 

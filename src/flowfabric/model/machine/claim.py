@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from flowfabric.model.checks import missing_capabilities
 from flowfabric.model.contracts.base import Fence
 from flowfabric.model.contracts.lease import Claim, Claimed, Resume, SignalView, StepView, Task
 from flowfabric.model.contracts.reads import FindClaimable
@@ -18,7 +17,7 @@ from flowfabric.model.machine.lease import (
     resume_attempt,
 )
 from flowfabric.model.machine.workspace import Workspace, step
-from flowfabric.model.records import Attempt, Execution, Lane, Payload, Route, Signal, Step, Suspension
+from flowfabric.model.records import Attempt, Execution, Payload, Signal, Step, Suspension
 from flowfabric.model.state import AttemptState, Life, Ownership, Phase
 from flowfabric.model.transitions import T5, T11, T12
 
@@ -36,7 +35,7 @@ def claim(space: Workspace, command: Claim) -> Claimed:
         if living:
             space.several("payload", living)
             return Claimed(tuple(task_of(space, space.execution(*key)) for key in living))
-    routes = _routes(space, command.lanes, command.capabilities, command.kinds)
+    routes = space.routes(command.lanes, command.capabilities, command.kinds)
     tasks: list[Task] = []
     place = 0
     while routes and len(tasks) < command.max_tasks:
@@ -59,7 +58,7 @@ def claim(space: Workspace, command: Claim) -> Claimed:
 @step(FindClaimable)
 def find_claimable(space: Workspace, question: FindClaimable) -> tuple[str, ...]:
     """Return the best eligible work of a lane; active work whose lease is gone is no matter of claim grants."""
-    routes = _routes(space, (question.lane_id,), question.capabilities)
+    routes = space.routes((question.lane_id,), question.capabilities, None)
     count = question.limit
     while True:
         runs = space.best(routes, question.namespace, count) if routes else []
@@ -67,28 +66,6 @@ def find_claimable(space: Workspace, question: FindClaimable) -> tuple[str, ...]
         if len(eligible) >= question.limit or len(runs) < count:
             return tuple(eligible[: question.limit])
         count *= 2
-
-
-def _routes(
-    space: Workspace,
-    lanes: tuple[str, ...],
-    capabilities: tuple[str, ...],
-    kinds: tuple[str, ...] | None = None,
-) -> list[Route]:
-    """Return the routes of lanes that are not paused, as far as kinds and capabilities reach."""
-    routes: list[Route] = []
-    for lane_id in dict.fromkeys(lanes):
-        lane: Lane | None = space.get("lane", lane_id)
-        if lane is not None and lane.paused_at:
-            continue
-        known: tuple[Route, ...] = space.get("routes", lane_id)
-        routes.extend(
-            route
-            for route in (*known, *space.fresh_routes(lane_id, known))
-            if (kinds is None or route.execution_kind in kinds)
-            and not missing_capabilities(route.capabilities, capabilities)
-        )
-    return routes
 
 
 def take(space: Workspace, run: Execution, attempt_id: str, lease: Lease) -> Execution | None:
@@ -120,7 +97,7 @@ def reclaim(space: Workspace, run: Execution, attempt_id: str, lease: Lease) -> 
     attempt = _attempt(space, run, attempt_id, lease, "reclaim", reason, old.index)
     counted = 0 if run.lease_end == "released" else 1
     return begin_attempt(
-        space, run, T11, lease._replace(reason=reason), attempt,
+        space, run, T11, lease._replace(reason=reason), attempt, ended=old,
         lease_reclaim_count=run.lease_reclaim_count + counted,
     )  # fmt: skip
 

@@ -27,10 +27,10 @@ from flowfabric.model.contracts.lease import (
 from flowfabric.model.errors import refuse
 from flowfabric.model.limits import MAX_INT
 from flowfabric.model.machine.lease import (
-    LEASE_OUT,
     actor_of,
     adopt_fence,
     close_stream,
+    drop_lease,
     end_attempt,
     finish,
     hold,
@@ -143,11 +143,11 @@ def schedule_retry(
         delay_until=delay_until, next_index=run.total_attempt_count,
     )  # fmt: skip
     retried = move(
-        run, T14, space.now,
-        **LEASE_OUT, attempt=attempt, current_attempt_id="", retry_count=run.retry_count + 1, delay_until=delay_until,
-        failure_reason=reason, failure_category=category, attempt_deadline_at=0, attempt_timeout_remaining_ms=0,
-        pending_lineage_reason=reason, pending_previous_index=attempt.index, grant=(),
+        run, T14, space.now, attempt=attempt, current_attempt_id="", retry_count=run.retry_count + 1,
+        delay_until=delay_until, failure_reason=reason, failure_category=category, attempt_deadline_at=0,
+        attempt_timeout_remaining_ms=0, pending_lineage_reason=reason, pending_previous_index=attempt.index, grant=(),
     )  # fmt: skip
+    drop_lease(retried)
     retried = space.put_execution(
         retried, T14.event, actor=actor, before=run.public_state, reason=reason,
         details=(*lease_details(run), ("category", category), ("delay_until", str(delay_until))),
@@ -196,9 +196,8 @@ def delay(space: Workspace, command: Delay) -> Delayed:
     """T16: the same attempt goes on later."""
     run = hold(space, command, override=True)
     actor = actor_of(run, command)
-    delayed = move(
-        run, T16, space.now, **set_aside(space, run, "worker_delay"), delay_until=command.delay_until
-    )
+    delayed = set_aside(space, run, T16, "worker_delay")
+    delayed.delay_until = command.delay_until
     delayed = space.put_execution(
         delayed, T16.event, actor=actor, before=run.public_state, reason="worker_delay",
         details=(*lease_details(run), ("delay_until", str(command.delay_until))),
@@ -212,7 +211,7 @@ def wait_children(space: Workspace, command: WaitChildren) -> Moved:
     """T17, T30: the same attempt goes on when nothing that it waits for is left."""
     run = hold(space, command, override=True)
     actor = actor_of(run, command)
-    moved = move(run, T17, space.now, **set_aside(space, run, "waiting_children"))
+    moved = set_aside(space, run, T17, "waiting_children")
     moved = space.put_execution(
         moved,
         T17.event,

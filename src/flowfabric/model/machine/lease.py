@@ -17,63 +17,32 @@ from flowfabric.model.transitions import T6, T8, Transition, move
 
 TIMER: Final = "timer"
 
-LEASE_OUT: Final[dict[str, Any]] = {
-    "current_lease_id": "",
-    "current_worker_id": "",
-    "current_worker_instance_id": "",
-    "claim_id": "",
-    "claim_type": "",
-    "lease_acquired_at": 0,
-    "lease_expires_at": 0,
-    "lease_last_renewed_at": 0,
-    "lease_renewal_deadline": 0,
-    "lease_expired_at": 0,
-    "lease_revoked_at": 0,
-    "lease_revoke_reason": "",
-    "lease_end": "",
-}
-"""A lease that is over leaves only its epoch behind."""
+def drop_lease(run: Execution) -> None:
+    """Take a lease that is over out of a draft; only its epoch stays."""
+    run.current_lease_id = run.current_worker_id = run.current_worker_instance_id = ""
+    run.claim_id = run.claim_type = ""
+    run.lease_acquired_at = run.lease_expires_at = 0
+    run.lease_renewal_deadline = 0
+    _forget_trouble(run)
 
-_UNTROUBLED: Final[dict[str, Any]] = {
-    "lease_last_renewed_at": 0,
-    "lease_expired_at": 0,
-    "lease_revoked_at": 0,
-    "lease_revoke_reason": "",
-    "lease_end": "",
-    "grant": (),
-    "delay_until": 0,
-    "blocked_at": 0,
-    "paused_at": 0,
-    "blocking_detail": "",
-}
-"""What a new lease starts without."""
 
-_UNTRIED: Final[dict[str, Any]] = {
-    "has_stream": False,
-    "current_suspension_id": "",
-    "current_waitpoint_id": "",
-    "pending_lineage_reason": "",
-    "pending_requested_by": "",
-    "pending_previous_index": UNSET,
-    "attempt_timeout_remaining_ms": 0,
-}
-"""What a new attempt starts without."""
+def _forget_trouble(run: Execution) -> None:
+    """Take out what befell a lease: what a new one starts without, and an ended one leaves behind."""
+    run.lease_last_renewed_at = run.lease_expired_at = run.lease_revoked_at = 0
+    run.lease_revoke_reason = run.lease_end = ""
 
-_OVER: Final[dict[str, Any]] = LEASE_OUT | {
-    "delay_until": 0,
-    "attempt_deadline_at": 0,
-    "attempt_timeout_remaining_ms": 0,
-    "suspension_timeout_at": 0,
-    "pending_waitpoints": (),
-    "blocking_detail": "",
-    "blocked_at": 0,
-    "paused_at": 0,
-    "grant": (),
-    "pending_lineage_reason": "",
-    "pending_requested_by": "",
-    "pending_previous_index": UNSET,
-}
-"""What an execution that has ended waits for no more."""
+
+def _forget_waiting(run: Execution) -> None:
+    """Take out why and until when a draft was kept from being claimed."""
+    run.grant = ()
+    run.delay_until = run.blocked_at = run.paused_at = 0
+    run.blocking_detail = ""
+
+
+def _forget_lineage(run: Execution) -> None:
+    """Take out why the next attempt was to come."""
+    run.pending_lineage_reason = run.pending_requested_by = ""
+    run.pending_previous_index = UNSET
 
 
 def not_active(run: Execution) -> ExecutionNotActive:
@@ -191,7 +160,7 @@ class Lease(NamedTuple):
     """How it came about, for the history."""
 
 
-def begin_lease(
+def _begun(
     space: Workspace,
     run: Execution,
     row: Transition,
@@ -200,16 +169,27 @@ def begin_lease(
     claim_type: str,
     **changes: Any,
 ) -> Execution:
-    """Give a lease on an attempt, new or resumed: the common part of T5, T6 and T11."""
+    """Draft a lease on an attempt, new or resumed: the common part of T5, T6 and T11."""
     now = space.now
-    begun = move(
-        run, row, now, attempt=attempt, current_attempt_id=attempt.attempt_id, claim_type=claim_type,
-        claim_id=lease.claim_id, current_lease_id=lease.lease_id, current_lease_epoch=attempt.lease_epoch,
-        current_worker_id=lease.worker_id, current_worker_instance_id=lease.worker_instance_id,
-        lease_acquired_at=now, lease_expires_at=now + lease.ttl_ms,
-        lease_renewal_deadline=now + lease.ttl_ms * 2 // 3, started_at=run.started_at or now,
-        **_UNTROUBLED, **changes,
-    )  # fmt: skip
+    begun = move(run, row, now, **changes)
+    begun.attempt = attempt
+    begun.current_attempt_id = attempt.attempt_id
+    begun.claim_type = claim_type
+    begun.claim_id = lease.claim_id
+    begun.current_lease_id = lease.lease_id
+    begun.current_lease_epoch = attempt.lease_epoch
+    begun.current_worker_id = lease.worker_id
+    begun.current_worker_instance_id = lease.worker_instance_id
+    begun.lease_acquired_at = now
+    begun.lease_expires_at = now + lease.ttl_ms
+    begun.lease_renewal_deadline = now + lease.ttl_ms * 2 // 3
+    begun.started_at = run.started_at or now
+    _forget_trouble(begun)
+    _forget_waiting(begun)
+    return begun
+
+
+def _put_begun(space: Workspace, run: Execution, begun: Execution, row: Transition, lease: Lease) -> Execution:
     return space.put_execution(
         begun, row.event, actor=lease.worker_id, before=run.public_state, reason=lease.reason,
         details=lease_details(begun),
@@ -217,14 +197,27 @@ def begin_lease(
 
 
 def begin_attempt(
-    space: Workspace, run: Execution, row: Transition, lease: Lease, attempt: Attempt, **changes: Any
+    space: Workspace,
+    run: Execution,
+    row: Transition,
+    lease: Lease,
+    attempt: Attempt,
+    *,
+    ended: Attempt | None = None,
+    **changes: Any,
 ) -> Execution:
-    """Start a new attempt under a new lease (T5, T11)."""
+    """Start a new attempt under a new lease (T5, T11); the one before, which has ended, gets its row."""
+    if run.attempt.index >= 0:  # it stood in the execution until now
+        space.put("attempt", run.execution_id, run.attempt.index, value=ended or run.attempt)
+    begun = _begun(space, run, row, lease, attempt, attempt.kind, **changes)
+    begun.total_attempt_count = attempt.index + 1
     timeout = run.policy.attempt_timeout_ms
-    return begin_lease(
-        space, run, row, lease, attempt, attempt.kind, total_attempt_count=attempt.index + 1,
-        attempt_deadline_at=min(space.now + timeout, MAX_INT) if timeout else 0, **_UNTRIED, **changes,
-    )  # fmt: skip
+    begun.attempt_deadline_at = min(space.now + timeout, MAX_INT) if timeout else 0
+    begun.attempt_timeout_remaining_ms = 0
+    begun.has_stream = False
+    begun.current_suspension_id = begun.current_waitpoint_id = ""
+    _forget_lineage(begun)
+    return _put_begun(space, run, begun, row, lease)
 
 
 def resume_attempt(space: Workspace, run: Execution, lease: Lease) -> Execution:
@@ -234,40 +227,39 @@ def resume_attempt(space: Workspace, run: Execution, lease: Lease) -> Execution:
         lease_id=lease.lease_id, lease_epoch=run.current_lease_epoch + 1, worker_id=lease.worker_id,
         worker_instance_id=lease.worker_instance_id,
     )  # fmt: skip
+    begun = _begun(space, run, T6, lease, attempt, "resumed")
     remaining = run.attempt_timeout_remaining_ms
-    return begin_lease(
-        space, run, T6, lease, attempt, "resumed", attempt_timeout_remaining_ms=0,
-        attempt_deadline_at=min(space.now + remaining, MAX_INT) if remaining else 0,
-    )  # fmt: skip
+    begun.attempt_timeout_remaining_ms = 0
+    begun.attempt_deadline_at = min(space.now + remaining, MAX_INT) if remaining else 0
+    return _put_begun(space, run, begun, T6, lease)
 
 
-def set_aside(space: Workspace, run: Execution, suspension_id: str) -> dict[str, Any]:
-    """Say what changes when a holder gives its lease back and keeps its attempt (T16, T17, T18)."""
-    remaining = max(run.attempt_deadline_at - space.now, 1) if run.attempt_deadline_at else 0
-    return {
-        **LEASE_OUT,
-        "attempt": replace(
-            run.attempt, life=Life.SUSPENDED, suspended_at=space.now, suspension_id=suspension_id
-        ),
-        "attempt_deadline_at": 0,
-        "attempt_timeout_remaining_ms": remaining,
-        "current_suspension_id": "",
-        "current_waitpoint_id": "",
-    }
+def set_aside(space: Workspace, run: Execution, row: Transition, suspension_id: str) -> Execution:
+    """Draft how a holder gives its lease back and keeps its attempt (T16, T17, T18)."""
+    aside = move(run, row, space.now)
+    drop_lease(aside)
+    aside.attempt = replace(
+        run.attempt, life=Life.SUSPENDED, suspended_at=space.now, suspension_id=suspension_id
+    )
+    aside.attempt_deadline_at = 0
+    if run.attempt_deadline_at:
+        aside.attempt_timeout_remaining_ms = max(run.attempt_deadline_at - space.now, 1)
+    else:
+        aside.attempt_timeout_remaining_ms = 0
+    aside.current_suspension_id = aside.current_waitpoint_id = ""
+    return aside
 
 
 def end_attempt(
     space: Workspace, run: Execution, life: Life, *, reason: str = "", category: str = "", **changes: Any
 ) -> Attempt:
-    """End the current attempt, if it has not ended, and give it its row."""
+    """Return the current attempt, ended; it stays in its execution until another one takes its place."""
     attempt = run.attempt
     if attempt.index < 0 or attempt.life in FINAL_LIVES:
         return attempt
-    ended = replace(
+    return replace(
         attempt, life=life, ended_at=space.now, failure_reason=reason, failure_category=category, **changes
     )
-    space.put("attempt", run.execution_id, ended.index, value=ended)
-    return ended
 
 
 def close_stream(space: Workspace, run: Execution, reason: str, *, override: bool = False) -> None:
@@ -329,10 +321,17 @@ def finish(
     attempt = end_attempt(
         space, run, row.attempt_life, reason=attempt_reason, category=category, **(attempt_changes or {})
     )
-    if row.to.attempt is None:
-        changes["attempt_state"] = AttemptState.TERMINAL if attempt.index >= 0 else run.attempt_state
-    details = lease_details(run) if run.current_lease_id else ()
-    ended = move(run, row, space.now, attempt=attempt, completed_at=space.now, **_OVER, **changes)
+    ended = move(run, row, space.now, **changes)
+    ended.attempt = attempt
+    if row.to.attempt is None and attempt.index >= 0:
+        ended.attempt_state = AttemptState.TERMINAL
+    ended.completed_at = space.now
+    drop_lease(ended)
+    _forget_waiting(ended)
+    _forget_lineage(ended)
+    ended.attempt_deadline_at = ended.attempt_timeout_remaining_ms = ended.suspension_timeout_at = 0
+    ended.pending_waitpoints = ()
     return space.put_execution(
-        ended, row.event, actor=actor, before=run.public_state, reason=reason, details=details
-    )
+        ended, row.event, actor=actor, before=run.public_state, reason=reason,
+        details=lease_details(run) if run.current_lease_id else (),
+    )  # fmt: skip

@@ -157,16 +157,14 @@ def _offer_buffered(
 def _set_aside(
     space: Workspace, run: Execution, command: Suspend, suspension: Suspension
 ) -> tuple[SignalView, ...]:
-    changes = set_aside(space, run, suspension.suspension_id) | {
-        "current_suspension_id": suspension.suspension_id,
-        "current_waitpoint_id": suspension.waitpoint_id,
-        "suspension_timeout_at": suspension.timeout_at,
-        "blocking_reason": _BLOCKING.get(suspension.reason_code, Blocking.SIGNAL),
-        "pending_waitpoints": without_pending(run, suspension.waitpoint_id),
-    }
+    aside = set_aside(space, run, T18, suspension.suspension_id)
+    aside.current_suspension_id = suspension.suspension_id
+    aside.current_waitpoint_id = suspension.waitpoint_id
+    aside.suspension_timeout_at = suspension.timeout_at
+    aside.blocking_reason = _BLOCKING.get(suspension.reason_code, Blocking.SIGNAL)
+    aside.pending_waitpoints = without_pending(run, suspension.waitpoint_id)
     space.put_execution(
-        move(run, T18, space.now, **changes), T18.event, actor=actor_of(run, command),
-        before=run.public_state, reason=suspension.reason_code,
+        aside, T18.event, actor=actor_of(run, command), before=run.public_state, reason=suspension.reason_code,
         details=(*lease_details(run), *wait_details(suspension)),
     )  # fmt: skip
     return ()

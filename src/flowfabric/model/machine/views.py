@@ -55,7 +55,7 @@ from flowfabric.model.records import (
     Summary,
     Worker,
 )
-from flowfabric.model.state import FINAL_LIVES, Public
+from flowfabric.model.state import Public
 from flowfabric.model.tokens import KeyRing, KidList, list_kids
 
 Position = tuple[int, int]
@@ -89,11 +89,10 @@ def get_result(space: Workspace, question: GetResult) -> ResultView:
 
 @step(ListAttempts)
 def list_attempts(space: Workspace, question: ListAttempts) -> tuple[Attempt, ...]:
-    """Return the ended attempts, which have rows, and the one inside the execution that has not ended."""
+    """Return the attempts that others have followed, which have rows, and the last one inside the execution."""
     run = space.execution(question.execution_id)
-    ended: list[Attempt] = space.children("attempt", run.execution_id)
-    going_on = run.attempt.index >= 0 and run.attempt.life not in FINAL_LIVES
-    return (*ended, run.attempt) if going_on else tuple(ended)
+    earlier: list[Attempt] = space.children("attempt", run.execution_id)
+    return (*earlier, run.attempt) if run.attempt.index >= 0 else ()
 
 
 @step(ReadHistory)

@@ -11,13 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from msgspec.structs import replace
-
+from flowfabric.model.checks import missing_capabilities
 from flowfabric.model.contracts.base import Command, Key, Need
 from flowfabric.model.errors import FlowFabricError, InternalError, refuse
 from flowfabric.model.indexes import Placement, claimable, placement, route_of, score
 from flowfabric.model.limits import MAX_INT
-from flowfabric.model.records import Event, Execution, Record, Route
+from flowfabric.model.records import Event, Execution, Lane, Record, Route
 from flowfabric.model.state import Ownership
 
 R = TypeVar("R")
@@ -68,7 +67,7 @@ class Move(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """Something that is only written, in order: an event, a frame, a trim, a purge, a sign of life."""
+    """Something that is only written, in order: a frame, a trim, a purge, a sign of life."""
 
     kind: str
     key: Key
@@ -97,11 +96,15 @@ class Workspace:
         self.original: dict[Need, Any] = {}
         """For every record that was changed: what the store holds."""
         self.effects: list[Effect] = []
+        self.events: list[tuple[str, Event]] = []
+        """Lines of history, each with the execution that it belongs to."""
         self._staged: dict[Need, Any] = {}
         self._staged_effects: list[Effect] = []
+        self._staged_events: list[tuple[str, Event]] = []
         self._fronts: dict[Head, _Front] = {}
         self._fresh: dict[Route, dict[str, None]] = {}
         self._fresh_leases: dict[Key, dict[str, None]] = {}
+        self._routes: dict[Key, list[Route]] = {}
         self._moves: list[Move] | None = None
 
     # What the store tells.
@@ -167,38 +170,63 @@ class Workspace:
             and (run.current_worker_instance_id, run.claim_id) == key
         ]
 
-    def fresh_routes(self, lane_id: str, known: Sequence[Route]) -> list[Route]:
-        """Return the routes of a lane that came into being in this group."""
-        return [route for route in self._fresh if route.lane_id == lane_id and route not in known]
+    def routes(
+        self, lanes: tuple[str, ...], capabilities: tuple[str, ...], kinds: tuple[str, ...] | None
+    ) -> list[Route]:
+        """Return the routes of lanes that are not paused, as far as kinds and capabilities reach."""
+        key = (lanes, capabilities, kinds)
+        known = self._routes.get(key)
+        if known is None:
+            known = self._routes[key] = [
+                route
+                for lane_id in dict.fromkeys(lanes)
+                for route in self._routes_of(lane_id)
+                if (kinds is None or route.execution_kind in kinds)
+                and not missing_capabilities(route.capabilities, capabilities)
+            ]
+        return known
+
+    def _routes_of(self, lane_id: str) -> Iterable[Route]:
+        lane: Lane | None = self.get("lane", lane_id)
+        if lane is not None and lane.paused_at:
+            return ()
+        stored: tuple[Route, ...] = self.get("routes", lane_id)
+        fresh = (route for route in self._fresh if route.lane_id == lane_id and route not in stored)
+        return (*stored, *fresh)
 
     def best(self, routes: Sequence[Route], namespace: str, count: int) -> list[Execution]:
         """Return the best claimable executions of some routes, without those that carry a live grant."""
         wanted: dict[Head, int] = {}
-        found: list[tuple[int, str, Execution]] = []
+        found: list[Execution] = []
+        ordered = len(routes) == 1
         for route in routes:
             head = (route, namespace)
             front = self._fronts.get(head, _UNKNOWN)
             live = self._takeable(front.ids, namespace, count)
-            if not front.complete and len(live) < count:
+            if len(live) < count and not front.complete:
                 wanted[head] = count + 2 * front.loaded
-            live |= self._takeable(self._fresh.get(route, ()), namespace, MAX_INT)
-            found.extend((score(run), run.execution_id, run) for run in live.values())
+            found += live
+            fresh = self._fresh.get(route)
+            if fresh:
+                ordered = False
+                found += self._takeable(fresh, namespace, MAX_INT)
         if wanted:
             raise Missing(heads=wanted)
-        found.sort(key=lambda entry: entry[:2])
-        return [run for _, _, run in found[:count]]
+        if not ordered:
+            found.sort(key=lambda run: (score(run), run.execution_id))
+        return found[:count]
 
-    def _takeable(self, ids: Iterable[str], namespace: str, count: int) -> dict[str, Execution]:
-        live: dict[str, Execution] = {}
+    def _takeable(self, ids: Iterable[str], namespace: str, count: int) -> list[Execution]:
+        live: list[Execution] = []
         for execution_id in ids:
             run: Execution | None = self.get("execution", execution_id)
             if (
                 run is not None
                 and claimable(run)
-                and not granted(run, self.now)
+                and not (run.grant and granted(run, self.now))
                 and (not namespace or namespace == run.namespace)
             ):
-                live[execution_id] = run
+                live.append(run)
                 if len(live) == count:
                     break
         return live
@@ -223,20 +251,24 @@ class Workspace:
         reason: str = "",
         details: tuple[tuple[str, str], ...] = (),
     ) -> Execution:
-        """Write an execution together with the line of history that tells of the change."""
-        seq = run.event_count + 1
-        run = replace(run, event_count=seq)
-        self._staged["execution", (run.execution_id,)] = run
+        """Write a draft of an execution together with the line of history that tells of the change."""
+        need = ("execution", (run.execution_id,))
+        assert run is not self.current.get(need), "a step changes copies, never what is stored"
+        run.event_count += 1
+        self._staged[need] = run
         line = Event(
-            seq, self.now, event, run.attempt.index, run.current_lease_epoch, actor, reason, before,
+            run.event_count, self.now, event, run.attempt.index, run.current_lease_epoch, actor, reason, before,
             run.public_state, details,
         )  # fmt: skip
-        self._staged_effects.append(Effect("event", (run.execution_id, seq), line))
+        self._staged_events.append((run.execution_id, line))
         return run
 
     def touch(self, run: Execution) -> None:
-        """Write an execution whose change is not told in its history."""
-        self._staged["execution", (run.execution_id,)] = replace(run, last_mutation_at=self.now)
+        """Write a draft of an execution whose change is not told in its history."""
+        need = ("execution", (run.execution_id,))
+        assert run is not self.current.get(need), "a step changes copies, never what is stored"
+        run.last_mutation_at = self.now
+        self._staged[need] = run
 
     # What the group does between steps.
 
@@ -246,23 +278,31 @@ class Workspace:
             if need not in self.original:
                 self.original[need] = self.current.get(need)
             self.current[need] = value
-            if need[0] == "execution" and value is not None:
-                self._note(value)
-        self.effects.extend(self._staged_effects)
+            if need[0] == "execution":
+                if value is not None:
+                    self._note(value)
+            elif need[0] == "lane":
+                self._routes.clear()
+        self.effects += self._staged_effects
+        self.events += self._staged_events
         self.drop()
 
     def drop(self) -> None:
         """Forget the staged changes of a step."""
         self._staged = {}
         self._staged_effects = []
+        self._staged_events = []
 
     def _note(self, run: Execution) -> None:
-        if claimable(run):
-            self._fresh.setdefault(route_of(run), {})[run.execution_id] = None
-            return
         for front in self._fronts.values():
             front.ids.pop(run.execution_id, None)
-        if run.ownership_state is Ownership.LEASED and run.claim_id:
+        if claimable(run):
+            route = route_of(run)
+            if route not in self._fresh:
+                self._fresh[route] = {}
+                self._routes.clear()
+            self._fresh[route][run.execution_id] = None
+        elif run.claim_id and run.ownership_state is Ownership.LEASED:
             key = (run.current_worker_instance_id, run.claim_id)
             self._fresh_leases.setdefault(key, {})[run.execution_id] = None
 

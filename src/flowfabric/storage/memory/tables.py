@@ -198,19 +198,21 @@ class Tables:
                 self.records[kind].pop(key, None)
             else:
                 self.records[kind][key] = new
+        for execution_id, event in space.events:
+            self._tell(space, execution_id, event)
         for effect in space.effects:
             if effect.kind != "purge":
                 getattr(self, f"_on_{effect.kind}")(space, effect)
 
-    def _on_event(self, space: Workspace, effect: Effect) -> None:
-        run = space.current["execution", (effect.key[0],)]
+    def _tell(self, space: Workspace, execution_id: str, event: Event) -> None:
+        run = space.current["execution", (execution_id,)]
         self.feed_position += 1
         if run is None:  # purged later in the same group, and its history with it
             return
         self.feed.append(
             FeedEntry(
                 self.feed_position, run.execution_id, run.namespace, run.lane_id, run.execution_kind, run.flow_id,
-                effect.value,
+                event,
             )
         )  # fmt: skip
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from flowfabric.model.indexes import Placement, claimable, route_of
 from flowfabric.model.machine import Effect, Move, Workspace
 from flowfabric.model.presence import forget_at, presence, presence_key
-from flowfabric.model.records import Execution, Payload, Route, Waitpoint, Worker
+from flowfabric.model.records import Event, Execution, Payload, Route, Waitpoint, Worker
 from flowfabric.storage.sql.codec import decode, encode
 from flowfabric.storage.sql.load import SEPARATOR
 from flowfabric.storage.sql.requests import Ask, Fetch, Plan, Row, Write
@@ -57,6 +57,8 @@ class Saver:
             effects[effect.kind].append(effect)
         if changes.pop("execution", None):
             yield from self._executions(self.space.moves())
+        if self.space.events:
+            yield from self._events(self.space.events)
         for kind, rows in changes.items():
             yield from _SAVERS[kind](self, rows)
         for kind, some in effects.items():
@@ -189,13 +191,14 @@ class Saver:
         if gone:
             yield Write("drop worker", gone)
 
-    def _events(self, effects: list[Effect]) -> Plan[None]:
-        pos = (yield Ask("allocate", (len(effects), "history")))[0][0] - len(effects)
+    def _events(self, events: list[tuple[str, Event]]) -> Plan[None]:
+        pos = (yield Ask("allocate", (len(events), "history")))[0][0] - len(events)
+        keys = self._keys
         yield Write(
             "insert history",
             [
-                (pos + place, self.key(effect.key[0]), effect.key[1], encode(effect.value))
-                for place, effect in enumerate(effects, 1)
+                (pos + place, keys[execution_id], event.seq, encode(event))
+                for place, (execution_id, event) in enumerate(events, 1)
             ],
         )
 
@@ -282,7 +285,6 @@ _SAVERS: Final[dict[str, Save]] = {
     },
 }
 _EFFECTS: Final[dict[str, Callable[[Saver, list[Effect]], Plan[None]]]] = {
-    "event": Saver._events,  # noqa: SLF001
     "frame": Saver._frames,  # noqa: SLF001
     "trim": Saver._trims,  # noqa: SLF001
     "drop_steps": Saver._drop_steps,  # noqa: SLF001
