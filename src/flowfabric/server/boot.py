@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -13,6 +14,7 @@ from flowfabric.model.contracts.reads import ListKids
 from flowfabric.model.contracts.upkeep import RotateSecret, SeedSecret
 from flowfabric.model.errors import FlowFabricError, InvalidInput
 from flowfabric.model.tokens import SEED_SECRET_LENGTH, AlreadySeeded
+from flowfabric.server.telemetry import tracing_from
 from flowfabric.storage import FIRST_KID, open_store, open_unseeded
 from flowfabric.storage.base import Upkeep
 from flowfabric.storage.resolve import make_folder, without_password
@@ -20,6 +22,7 @@ from flowfabric.storage.resolve import make_folder, without_password
 if TYPE_CHECKING:
     from flowfabric.server.server import Server
     from flowfabric.server.settings import Settings
+    from flowfabric.server.tracing import Tracing
 
 S = TypeVar("S", bound="Server")
 STEP_SECONDS: Final = 15.0
@@ -29,14 +32,18 @@ SEED_TRIES: Final = 5
 log = logging.getLogger("flowfabric.server")
 
 
-async def start(kind: type[S], settings: Settings, store: Upkeep | None, registry: Any) -> S:
+async def start(
+    kind: type[S], settings: Settings, store: Upkeep | None, registry: Any, tracing: Tracing | None = None
+) -> S:
     """Open and prepare the store, unless one is given, and start the engine over it."""
     mine = store is None
     ready = await _open(settings) if store is None else store
     try:
         if settings.hmac_secret:
             await seed_secret(ready, settings.hmac_secret)
-        server = kind(ready, settings=settings, registry=registry)
+        server = kind(
+            ready, settings=settings, registry=registry, tracing=tracing or tracing_from(os.environ)
+        )
         server.owns_store = mine
         _tell(settings, ready)
         await server.engine.__aenter__()
@@ -124,6 +131,8 @@ async def shutdown(server: Server) -> bool:
     clean = await _step(server, "engine", lambda: server.engine.__aexit__(None, None, None)) and clean
     if server.owns_store:
         clean = await _step(server, "store", server.store.close) and clean
+    if server.tracing is not None:
+        clean = await _step(server, "traces", server.tracing.close) and clean
     log.info("shutdown complete elapsed_ms=%d", (time.monotonic() - begin) * 1000)
     return clean
 

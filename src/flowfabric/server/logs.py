@@ -13,6 +13,7 @@ from flowfabric.model.errors import InvalidInput
 
 REQUEST: Final[ContextVar[str]] = ContextVar("flowfabric_request", default="")
 EXECUTION: Final[ContextVar[str]] = ContextVar("flowfabric_execution", default="")
+TRACE: Final[ContextVar[str]] = ContextVar("flowfabric_trace", default="")
 FORMATS: Final = ("text", "json")
 AUDIT: Final = "flowfabric.audit"
 _STANDARD: Final = frozenset(
@@ -22,7 +23,9 @@ _STANDARD: Final = frozenset(
 
 def facts(record: logging.LogRecord) -> dict[str, Any]:
     """Return what a record carries besides its text: request, execution, and all that was given as `extra`."""
-    found: dict[str, Any] = {"request_id": REQUEST.get(), "execution_id": EXECUTION.get()}
+    found: dict[str, Any] = {
+        "request_id": REQUEST.get(), "execution_id": EXECUTION.get(), "trace_id": TRACE.get(),
+    }  # fmt: skip
     found |= {name: value for name, value in record.__dict__.items() if name not in _STANDARD}
     return {name: value for name, value in found.items() if value is not None and value != ""}
 

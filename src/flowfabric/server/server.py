@@ -26,7 +26,10 @@ from flowfabric.storage.base import Upkeep
 if TYPE_CHECKING:
     import socket
 
+    from starlette.types import ASGIApp
+
     from flowfabric.server.metrics import Metrics
+    from flowfabric.server.tracing import Tracing
 
 R = TypeVar("R")
 
@@ -39,13 +42,22 @@ class Server:
     """
 
     def __init__(
-        self, store: Upkeep, *, settings: Settings | None = None, api_token: str = "", registry: Any = None
+        self,
+        store: Upkeep,
+        *,
+        settings: Settings | None = None,
+        api_token: str = "",
+        registry: Any = None,
+        tracing: Tracing | None = None,
     ) -> None:
         load_routes()
         self.settings = settings or Settings(api_token=api_token)
         self.metrics = _metrics(registry)
         """What is counted; none where prometheus_client is not installed."""
-        self.store = store = store if self.metrics is None else metered(store, self.metrics)
+        store = store if self.metrics is None else metered(store, self.metrics)
+        self.tracing = tracing
+        self.store = store if tracing is None else tracing.beneath(store)
+        """What requests use; what runs by itself is not part of anybody's trace."""
         self.engine = Engine(
             store,
             collect_seconds=self.settings.collect_seconds,
@@ -67,14 +79,23 @@ class Server:
             public_url=self.settings.public_url,
         )
         self.rotating = asyncio.Lock()
-        self.app = Cors(Gate(self), self.settings.cors_origins, with_token=self.access.closed)
+        gate: ASGIApp = Gate(self)
+        gate = gate if tracing is None else tracing.around(gate)
+        self.app = Cors(gate, self.settings.cors_origins, with_token=self.access.closed)
 
     @classmethod
-    async def start(cls, settings: Settings, *, store: Upkeep | None = None, registry: Any = None) -> Self:
+    async def start(
+        cls,
+        settings: Settings,
+        *,
+        store: Upkeep | None = None,
+        registry: Any = None,
+        tracing: Tracing | None = None,
+    ) -> Self:
         """Open and prepare the store, unless one is given, and start the engine."""
         from flowfabric.server.boot import start  # noqa: PLC0415 - boot knows the server
 
-        return await start(cls, settings, store, registry)
+        return await start(cls, settings, store, registry, tracing)
 
     async def serve(
         self, sockets: Sequence[socket.socket] = (), ready: Callable[[], None] | None = None
