@@ -24,10 +24,19 @@ from support.process import Process, refused, started
 SECRET = "ab" * 32
 
 
-def test_it_answers_soon_on_a_fresh_machine(tmp_path: Path) -> None:
+def test_it_answers_within_two_seconds_on_a_fresh_machine(tmp_path: Path) -> None:
+    took: list[float] = []
+    while len(took) < 5 and min(took, default=2.0) >= 2.0:  # the machine may be busy with other tests
+        folder = tmp_path / f"try{len(took)}"
+        folder.mkdir()
+        with started(folder) as server:
+            took.append(server.wait_until_ready())
+    assert min(took) < 2.0, took
+
+
+def test_a_fresh_machine_needs_no_settings(tmp_path: Path) -> None:
     with started(tmp_path) as server:
-        took = server.wait_until_ready()
-        assert took < 6, "two seconds, and some for a busy machine that runs tests"
+        server.wait_until_ready()
         assert (tmp_path / "flowfabric" / "flowfabric.db").exists()
         assert (tmp_path / "flowfabric").stat().st_mode & 0o077 == 0
         assert server.call("GET", "/readyz")[0] == 200
