@@ -161,6 +161,8 @@ def for_key(namespace: str, key: str, uuid_text: str, partitions: Partitions) ->
 
 def mint(base_uuid: str, n: int) -> str:
     """Derive the n-th id of one operation from its random base, with plain addition."""
+    if not n:
+        return base_uuid
     return f"{base_uuid[:28]}{(int(base_uuid[28:], 16) + n) % 2**32:08x}"
 
 

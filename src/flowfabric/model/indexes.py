@@ -6,14 +6,16 @@ of a worker. Everything else that a reader may ask for is computed from records.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final
+
+from msgspec import Struct
 
 from flowfabric.model.limits import MAX_INT, PRIORITY_STEP
 from flowfabric.model.records import Execution, Route
 from flowfabric.model.state import Eligibility, Ownership, Phase, Public
 
 
-class Placement(NamedTuple):
+class Placement(Struct, frozen=True, gc=False):
     """Where the indexes hold one execution."""
 
     claimable: bool
@@ -27,6 +29,14 @@ class Placement(NamedTuple):
     claim_id: str
 
 
+# Members of enumerations, by short names: looking one up in its class costs more than comparing it.
+_RUNNABLE: Final = Phase.RUNNABLE
+_ACTIVE: Final = Phase.ACTIVE
+_TERMINAL: Final = Phase.TERMINAL
+_NOW: Final = Eligibility.NOW
+_LEASED: Final = Ownership.LEASED
+
+
 def score(run: Execution) -> int:
     """Order inside a lane: priority first, then the age of the execution; lower runs sooner."""
     return run.created_at - run.priority * PRIORITY_STEP
@@ -34,9 +44,10 @@ def score(run: Execution) -> int:
 
 def claimable(run: Execution) -> bool:
     """Whether a claim may take it: eligible work, and active work whose lease is gone."""
-    if run.lifecycle_phase is Phase.RUNNABLE:
-        return run.eligibility_state is Eligibility.NOW
-    return run.lifecycle_phase is Phase.ACTIVE and run.ownership_state is not Ownership.LEASED
+    phase = run.lifecycle_phase
+    if phase is _RUNNABLE:
+        return run.eligibility_state is _NOW
+    return phase is _ACTIVE and run.ownership_state is not _LEASED
 
 
 def deadlines(run: Execution) -> list[tuple[int, str]]:
@@ -60,9 +71,9 @@ def deadlines(run: Execution) -> list[tuple[int, str]]:
 
 def _due_at(run: Execution) -> int:
     """Return the earliest of its deadlines; 0 when there is none."""
-    if run.lifecycle_phase is Phase.TERMINAL:
+    if run.lifecycle_phase is _TERMINAL:
         return min(run.completed_at + run.retention_ms, MAX_INT)
-    if run.ownership_state is Ownership.LEASED and not (
+    if run.ownership_state is _LEASED and not (
         run.attempt_deadline_at or run.execution_deadline_at or run.pending_waitpoints
     ):
         return run.lease_expires_at  # by far the most usual case
@@ -72,9 +83,9 @@ def _due_at(run: Execution) -> int:
 
 def placement(run: Execution) -> Placement:
     """Derive every index entry of an execution."""
-    leased = run.ownership_state is Ownership.LEASED
+    leased = run.ownership_state is _LEASED
     return Placement(
-        claimable(run),
+        not leased and claimable(run),
         score(run),
         run.lane_id,
         run.public_state,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any, Final, NamedTuple
 
 from flowfabric.model.errors import InternalError
-from flowfabric.model.records import Execution
+from flowfabric.model.records import Execution, copy
 from flowfabric.model.state import (
     AttemptState,
     Blocking,
@@ -34,6 +33,10 @@ class Target(NamedTuple):
     attempt: AttemptState | None = KEEP
 
 
+ANY_OWNER: Final = tuple(Ownership)
+ANY_ELIGIBILITY: Final = tuple(Eligibility)
+
+
 class Transition(NamedTuple):
     """One row of the table."""
 
@@ -43,8 +46,8 @@ class Transition(NamedTuple):
     """Phases it may start from; empty for creation."""
     to: Target
     event: str
-    owners: tuple[Ownership, ...] = tuple(Ownership)
-    eligible: tuple[Eligibility, ...] = tuple(Eligibility)
+    owners: tuple[Ownership, ...] = ANY_OWNER
+    eligible: tuple[Eligibility, ...] = ANY_ELIGIBILITY
     attempt_life: Life | None = None
     """What becomes of the current attempt's record."""
     closes_stream: str = ""
@@ -254,15 +257,21 @@ _FIELDS: Final = (
 
 def _written(to: Target) -> tuple[tuple[str, Any], ...]:
     """Return what a target writes, with the public state where it alone decides that."""
-    written = [(field, value) for field, value in zip(_FIELDS, to, strict=True) if value is not KEEP]
+    written: list[tuple[str, Any]] = [
+        (field, value) for field, value in zip(_FIELDS, to, strict=True) if value is not KEEP
+    ]
     if to.phase is not KEEP and to.eligibility is not KEEP and to.outcome is not KEEP:
         written.append(("public_state", public_state(to.phase, to.eligibility, to.outcome)))
     return tuple(written)
 
 
 _WRITTEN: Final = {row.number: _written(row.to) for row in TRANSITIONS}
-_DECIDED: Final = frozenset(number for number, written in _WRITTEN.items() if "public_state" in dict(written))
-"""Rows whose public state is known beforehand."""
+_WHOLE: Final = {
+    number: tuple(value for _, value in written)
+    for number, written in _WRITTEN.items()
+    if len(written) == len(_FIELDS) + 1
+}
+"""Rows that leave nothing open: all six dimensions and the public state."""
 
 
 def vector_of(run: Execution) -> Vector:
@@ -281,17 +290,24 @@ def move(run: Execution, row: Transition, now: int, **changes: Any) -> Execution
     """
     if (
         run.lifecycle_phase not in row.before
-        or run.ownership_state not in row.owners
-        or run.eligibility_state not in row.eligible
+        or (row.owners is not ANY_OWNER and run.ownership_state not in row.owners)
+        or (row.eligible is not ANY_ELIGIBILITY and run.eligibility_state not in row.eligible)
     ):
         raise InternalError(f"{row.number} cannot start from {vector_of(run)}")
     moved = copy(run)
     moved.last_transition_at = moved.last_mutation_at = now
-    for name, value in _WRITTEN[row.number]:
-        setattr(moved, name, value)
+    whole = _WHOLE.get(row.number)
+    if whole is not None:
+        (
+            moved.lifecycle_phase, moved.ownership_state, moved.eligibility_state, moved.blocking_reason,
+            moved.terminal_outcome, moved.attempt_state, moved.public_state,
+        ) = whole  # fmt: skip
+    else:
+        for name, value in _WRITTEN[row.number]:
+            setattr(moved, name, value)
     for name, value in changes.items():
         setattr(moved, name, value)
-    if row.number not in _DECIDED:
+    if whole is None:
         moved.public_state = public_state(
             moved.lifecycle_phase, moved.eligibility_state, moved.terminal_outcome
         )

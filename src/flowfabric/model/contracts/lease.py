@@ -120,6 +120,11 @@ def _check_claimer(
     checks.worker_capabilities(capabilities)
 
 
+@lru_cache(maxsize=1024)
+def _needs_of_lanes(lanes: tuple[str, ...]) -> tuple[Need, ...]:
+    return (*(("lane", (lane,)) for lane in lanes), *(("routes", (lane,)) for lane in lanes))
+
+
 class Claim(Command[Claimed], frozen=True, kw_only=True):
     """Select, lease and return the best work of some lanes, in one step (T5, T6, T11)."""
 
@@ -150,11 +155,10 @@ class Claim(Command[Claimed], frozen=True, kw_only=True):
 
     def needs(self) -> tuple[Need, ...]:
         """The lanes and their routes."""
-        lanes = tuple(("lane", (lane,)) for lane in self.lanes)
-        routes = tuple(("routes", (lane,)) for lane in self.lanes)
+        needs = _needs_of_lanes(self.lanes)
         if not self.claim_id:
-            return lanes + routes
-        return (*lanes, *routes, ("leases", (self.worker_instance_id, self.claim_id)))
+            return needs
+        return (*needs, ("leases", (self.worker_instance_id, self.claim_id)))
 
     def appetite(self) -> tuple[tuple[str, int], ...]:
         """Its lanes; a claim of one namespace looks at queues of its own."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from flowfabric.model.contracts.base import Fence
 from flowfabric.model.contracts.lease import Claim, Claimed, Resume, SignalView, StepView, Task
 from flowfabric.model.contracts.reads import FindClaimable
@@ -97,7 +99,7 @@ def reclaim(space: Workspace, run: Execution, attempt_id: str, lease: Lease) -> 
     attempt = _attempt(space, run, attempt_id, lease, "reclaim", reason, old.index)
     counted = 0 if run.lease_end == "released" else 1
     return begin_attempt(
-        space, run, T11, lease._replace(reason=reason), attempt, ended=old,
+        space, run, T11, replace(lease, reason=reason), attempt, ended=old,
         lease_reclaim_count=run.lease_reclaim_count + counted,
     )  # fmt: skip
 

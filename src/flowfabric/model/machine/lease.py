@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from flowfabric.model.contracts.base import OPERATOR_OVERRIDE, Fence, HolderCommand
@@ -16,6 +17,9 @@ from flowfabric.model.state import FINAL_LIVES, AttemptState, Life, Ownership, P
 from flowfabric.model.transitions import T6, T8, Transition, move
 
 TIMER: Final = "timer"
+_ACTIVE: Final = Phase.ACTIVE
+_LEASED: Final = Ownership.LEASED
+
 
 def drop_lease(run: Execution) -> None:
     """Take a lease that is over out of a draft; only its epoch stays."""
@@ -69,12 +73,10 @@ def adopt_fence(run: Execution, command: HolderCommand[Any], override: bool) -> 
 
 def require_lease(space: Workspace, run: Execution, fence: Fence, *, mark: bool = True) -> None:
     """Let only the holder of a live lease pass; one that has run out is marked in the same step, if asked."""
-    if run.lifecycle_phase is not Phase.ACTIVE:
+    if run.lifecycle_phase is not _ACTIVE:
         raise not_active(run)
-    if run.ownership_state is Ownership.REVOKED:
-        raise refuse("lease_revoked")
-    if run.ownership_state is Ownership.EXPIRED:
-        raise refuse("lease_expired")
+    if run.ownership_state is not _LEASED:
+        raise refuse("lease_revoked" if run.ownership_state is Ownership.REVOKED else "lease_expired")
     if run.lease_expires_at <= space.now:
         if not mark:
             raise refuse("lease_expired")
@@ -130,7 +132,7 @@ def lease_details(run: Execution) -> tuple[tuple[str, str], ...]:
 
 def past_attempt(space: Workspace, run: Execution, fence: Fence) -> Attempt | None:
     """Find the ended attempt that a fence belongs to, so that a repeated call gets its first answer again."""
-    if not fence.whole or (run.ownership_state is Ownership.LEASED and holds(run, fence)):
+    if (run.ownership_state is _LEASED and holds(run, fence)) or not fence.whole:
         return None
     if _belongs(run.attempt, fence):
         return run.attempt if run.attempt.life in FINAL_LIVES else None
@@ -148,7 +150,7 @@ def _belongs(attempt: Attempt, fence: Fence) -> bool:
     )
 
 
-class Lease(NamedTuple):
+class Lease(Struct, frozen=True, gc=False):
     """A lease that is about to be given: who takes it, and for how long."""
 
     worker_id: str
@@ -189,7 +191,9 @@ def _begun(
     return begun
 
 
-def _put_begun(space: Workspace, run: Execution, begun: Execution, row: Transition, lease: Lease) -> Execution:
+def _put_begun(
+    space: Workspace, run: Execution, begun: Execution, row: Transition, lease: Lease
+) -> Execution:
     return space.put_execution(
         begun, row.event, actor=lease.worker_id, before=run.public_state, reason=lease.reason,
         details=lease_details(begun),
@@ -312,7 +316,8 @@ def finish(
     **changes: Any,
 ) -> Execution:
     """End an execution in any way: its attempt, its stream, its waits, and every time that was running."""
-    close_stream(space, run, row.closes_stream, override=row.closes_stream == "reclaimed")
+    if run.has_stream:
+        close_stream(space, run, row.closes_stream, override=row.closes_stream == "reclaimed")
     if run.lifecycle_phase is Phase.SUSPENDED:
         close_suspension(space, run, suspension_reason)
     if run.pending_waitpoints:

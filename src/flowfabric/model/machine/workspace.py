@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
+from msgspec import Struct
+
 from flowfabric.model.checks import missing_capabilities
 from flowfabric.model.contracts.base import Command, Key, Need
 from flowfabric.model.errors import FlowFabricError, InternalError, refuse
@@ -57,7 +59,7 @@ class Wishes(NamedTuple):
     """Lanes whose queues will be asked for next, and for how much: a store may load their heads at once."""
 
 
-class Move(NamedTuple):
+class Move(Struct, gc=False):
     """One execution of a group, before and after, with its new places in the indexes."""
 
     execution_id: str
@@ -66,7 +68,7 @@ class Move(NamedTuple):
     entered: Placement | None
 
 
-class Effect(NamedTuple):
+class Effect(Struct, frozen=True, gc=False):
     """Something that is only written, in order: a frame, a trim, a purge, a sign of life."""
 
     kind: str
@@ -397,7 +399,7 @@ def _round(
             needs |= missing.needs
             for head, count in missing.heads.items():
                 heads[head] = heads.get(head, 0) + count
-        finally:
+        if missed:
             space.drop()
     return Wishes(needs, heads, {})
 

@@ -28,7 +28,7 @@ from flowfabric.model.records import (
 )
 from flowfabric.model.tokens import KeyRing
 
-TYPES: Final[dict[str, type[Record | KeyRing]]] = {
+TYPES: Final[dict[str, type[Record | Execution | KeyRing]]] = {
     "execution": Execution,
     "result": Result,
     "attempt": Attempt,
@@ -47,9 +47,14 @@ TYPES: Final[dict[str, type[Record | KeyRing]]] = {
     "keyring": KeyRing,
 }
 
-encode: Final = msgspec.msgpack.Encoder().encode
+_encode: Final = msgspec.msgpack.Encoder().encode
 _DECODERS: Final = {kind: msgspec.msgpack.Decoder(form) for kind, form in TYPES.items()}
 _VERSIONED: Final = frozenset(kind for kind, form in TYPES.items() if form.__struct_fields__[0] == "version")
+
+
+def encode(record: Record | Execution | KeyRing) -> bytearray:
+    """Pack a record. A `bytearray` is what SQLite's driver takes as it is; for `bytes` it asks its adapters first."""
+    return bytearray(_encode(record))
 
 
 def decode(kind: str, data: bytes) -> Any:

@@ -13,6 +13,7 @@ from flowfabric.model.machine import Head, Wishes, Workspace
 from flowfabric.model.records import Execution, Payload, Route
 from flowfabric.model.state import Public
 from flowfabric.storage.sql.codec import decode
+from flowfabric.storage.sql.memory import Memory
 from flowfabric.storage.sql.requests import Fetch, Gather, Plan, Row
 
 SEPARATOR: Final = "\x1f"
@@ -25,12 +26,11 @@ FEW_ROUTES: Final = 4
 class Loader:
     """Loads for one group: remembers the row keys that saving needs."""
 
-    def __init__(self, space: Workspace, routes: dict[int, Route], route_ids: dict[Route, int]) -> None:
+    def __init__(self, space: Workspace, memory: Memory) -> None:
         self.space = space
         self.keys: dict[str, int] = {}
         """The integer key of every execution that was loaded."""
-        self._routes = routes
-        self._route_ids = route_ids
+        self._memory = memory
 
     def load(self, wishes: Wishes) -> Plan[None]:
         """Tell the workspace what it wishes to know, one statement for each kind of wish."""
@@ -64,6 +64,19 @@ class Loader:
             self.space.learn((kind, key), [(tail,) for tail, _ in rows])
 
     def _executions(self, keys: list[Row]) -> Plan[None]:
+        unknown: list[Row] = []
+        leased = self._memory.leased
+        for key in keys:
+            known = leased.get(key[0])
+            if known is None:
+                unknown.append(key)
+            else:
+                self.keys[key[0]] = known[0]
+                self.space.learn(("execution", key), known[1])
+        if unknown:
+            yield from self._gather(unknown)
+
+    def _gather(self, keys: list[Row]) -> Plan[None]:
         rows = yield Gather("executions", [key[0] for key in keys])
         found = {row[0] for row in rows}
         for row in rows:
@@ -88,17 +101,30 @@ class Loader:
         for key, rows in zip(keys, answers, strict=True):
             self.space.learn(("memo", key), decode("memo", rows[0][0]) if rows else None)
 
+    def _lane_records(self, keys: list[Row]) -> Plan[None]:
+        unknown = [key for key in keys if key[0] not in self._memory.lanes]
+        if unknown:
+            yield from self._records("lane", unknown)
+            for (lane_id,) in unknown:
+                self._memory.lanes[lane_id] = self.space.current["lane", (lane_id,)]
+        for key in keys:
+            self.space.learn(("lane", key), self._memory.lanes[key[0]])
+
     def _routes_of(self, keys: list[Row]) -> Plan[None]:
-        answers = yield Fetch("routes", keys)
-        for key, rows in zip(keys, answers, strict=True):
-            self.space.learn(("routes", key), tuple(self._route(*row) for row in rows))
+        for key in keys:
+            routes = self._memory.routes_of(key[0])
+            if routes is None:
+                (rows,) = yield Fetch("routes", [key])
+                waiting = {self._route(*row[:4]): row[4] for row in rows}
+                self._memory.note_waiting(key[0], waiting)
+                routes = tuple(waiting)
+            self.space.learn(("routes", key), routes)
 
     def _route(self, route_id: int, lane: str, kind: str, capabilities: str) -> Route:
-        route = self._routes.get(route_id)
+        route = self._memory.routes.get(route_id)
         if route is None:
             route = Route(lane, kind, tuple(capabilities.split(",")) if capabilities else ())
-            self._routes[route_id] = route
-            self._route_ids[route] = route_id
+            self._memory.note_route(route_id, route)
         return route
 
     def _leases(self, keys: list[Row]) -> Plan[None]:
@@ -118,7 +144,7 @@ class Loader:
 
     def _head(self, head: Head, count: int) -> Plan[None]:
         route, namespace = head
-        route_id = self._route_ids.get(route)
+        route_id = self._memory.route_ids.get(route)
         if route_id is None:  # it came into being in this group: the database holds nothing of it
             self.space.learn_head(head, (), complete=True)
             return
@@ -237,6 +263,7 @@ _SPECIAL: Final[dict[str, Callable[[Loader, list[Row]], Plan[None]]]] = {
     "execution": Loader._executions,  # noqa: SLF001
     "payload": Loader._payloads,  # noqa: SLF001
     "memo": Loader._memos,  # noqa: SLF001
+    "lane": Loader._lane_records,  # noqa: SLF001
     "routes": Loader._routes_of,  # noqa: SLF001
     "leases": Loader._leases,  # noqa: SLF001
     "history": _tuple_of("history", "history"),

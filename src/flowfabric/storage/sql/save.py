@@ -9,54 +9,50 @@ from typing import Any, Final
 from flowfabric.model.indexes import Placement, claimable, route_of
 from flowfabric.model.machine import Effect, Move, Workspace
 from flowfabric.model.presence import forget_at, presence, presence_key
-from flowfabric.model.records import Event, Execution, Payload, Route, Waitpoint, Worker
+from flowfabric.model.records import Event, Execution, Payload, Route, Waitpoint
 from flowfabric.storage.sql.codec import decode, encode
 from flowfabric.storage.sql.load import SEPARATOR
+from flowfabric.storage.sql.memory import Memory
 from flowfabric.storage.sql.requests import Ask, Fetch, Plan, Row, Write
-from flowfabric.storage.sql.statements import OWNED
+from flowfabric.storage.sql.statements import NO_SCORE, OWNED
 
 Change = tuple[Row, Any, Any]
 """The key of a record, what the database holds, and what it becomes."""
 
 
 def index_columns(place: Placement) -> Row:
-    """Return the columns that index an execution: state, claim_score, due, holder, claim_id."""
+    """Return the parameters that index an execution: state, claim_score, due, holder, claim_id."""
     return (
-        place.state,
-        place.score if place.claimable else None,
-        place.due_at or None,
-        place.lease_of or None,
-        place.claim_id or None if place.lease_of else None,
+        str(place.state),  # a plain text: drivers look long at what is a subclass
+        place.score if place.claimable else NO_SCORE,
+        place.due_at,
+        place.lease_of,
+        place.claim_id,
     )
 
 
 class Saver:
     """Saves one group."""
 
-    def __init__(
-        self,
-        space: Workspace,
-        keys: dict[str, int],
-        routes: dict[int, Route],
-        route_ids: dict[Route, int],
-        seen: dict[tuple[str, str], Worker],
-    ) -> None:
+    def __init__(self, space: Workspace, keys: dict[str, int], memory: Memory) -> None:
         self.space = space
         self._keys = keys
-        self._routes = routes
-        self._route_ids = route_ids
-        self._seen = seen
+        self.memory = memory
 
     def save(self) -> Plan[None]:
         """Write everything that the group changed."""
         changes: dict[str, list[Change]] = defaultdict(list)
-        for (kind, key), old, new in self.space.changes():
-            changes[kind].append((key, old, new))
+        current = self.space.current
+        for need, old in self.space.original.items():
+            kind, key = need
+            if kind != "execution":
+                changes[kind].append((key, old, current[need]))
         effects: dict[str, list[Effect]] = defaultdict(list)
         for effect in self.space.effects:
             effects[effect.kind].append(effect)
-        if changes.pop("execution", None):
-            yield from self._executions(self.space.moves())
+        moves = self.space.moves()
+        if moves:
+            yield from self._executions(moves)
         if self.space.events:
             yield from self._events(self.space.events)
         for kind, rows in changes.items():
@@ -74,13 +70,16 @@ class Saver:
             yield from self._insert(created)
         updates: list[Row] = []
         tagged: list[Execution] = []
+        keys = self._keys
+        note = self.memory.note_move
         for move in moves:
-            old, new = move.old, move.new
-            if old is not None and new is not None:
-                assert move.entered is not None
-                updates.append((*index_columns(move.entered), encode(new), self.key(new.execution_id)))
-                if old.tags != new.tags:
+            old, new, entered = move.old, move.new, move.entered
+            if old is not None and new is not None and entered is not None:
+                k = keys[move.execution_id]
+                updates.append((*index_columns(entered), encode(new), k))
+                if old.tags is not new.tags and old.tags != new.tags:
                     tagged.append(new)
+                note(k, move)
         if updates:
             yield Write("update execution", updates)
         yield from self._retag(tagged)
@@ -88,17 +87,25 @@ class Saver:
 
     def _count(self, moves: list[Move]) -> Plan[None]:
         """Bring the tallies and the lengths of the queues up to date."""
-        tallies: Counter[Row] = Counter()
-        waiting: Counter[Route] = Counter()
+        steps: dict[Row, int] = {}
         for move in moves:
             old, new = move.old, move.new
-            was, now = old is not None and claimable(old), new is not None and claimable(new)
-            if was != now:
-                waiting[route_of(old or new)] += now - was  # type: ignore[arg-type] # one of the two is there
-            if old is not None and (new is None or new.public_state is not old.public_state):
-                tallies[old.lane_id, old.namespace, old.public_state] -= 1
-            if new is not None and (old is None or new.public_state is not old.public_state):
-                tallies[new.lane_id, new.namespace, new.public_state] += 1
+            run = new if new is not None else old
+            if run is not None:
+                step = (
+                    run.lane_id, run.namespace, run.execution_kind, run.required_capabilities,
+                    None if old is None else old.public_state, None if new is None else new.public_state,
+                    old is not None and claimable(old), move.entered is not None and move.entered.claimable,
+                )  # fmt: skip
+                steps[step] = steps.get(step, 0) + 1
+        tallies: Counter[Row] = Counter()
+        waiting: Counter[Route] = Counter()
+        for (lane, namespace, kind, capabilities, before, after, was, now), n in steps.items():
+            if before is not None:
+                tallies[lane, namespace, str(before)] -= n
+            if after is not None:
+                tallies[lane, namespace, str(after)] += n
+            waiting[Route(lane, kind, capabilities)] += (now - was) * n
         counts = [(*key, n) for key, n in tallies.items() if n]
         if counts:
             yield Write("add tally", counts)
@@ -106,6 +113,7 @@ class Saver:
         for route, n in waiting.items():
             if n:
                 queues.append((n, (yield from self._route_id(route))))
+                self.memory.count_waiting(route, n)
         if queues:
             yield Write("add waiting", queues)
 
@@ -122,7 +130,7 @@ class Saver:
             route_id = yield from self._route_id(route_of(run))
             rows.append(
                 (
-                    k, run.execution_id, run.namespace, run.lane_id, run.flow_id or None, run.created_at, route_id,
+                    k, run.execution_id, run.namespace, run.lane_id, run.flow_id, run.created_at, route_id,
                     *index_columns(move.entered), encode(run),
                 )
             )  # fmt: skip
@@ -139,21 +147,20 @@ class Saver:
             )
 
     def _route_id(self, route: Route) -> Plan[int]:
-        known = self._route_ids.get(route)
+        known = self.memory.route_ids.get(route)
         if known is not None:
             return known
         row = (route.lane_id, route.execution_kind, ",".join(route.capabilities))
         yield Write("add route", [row])
         route_id: int = (yield Ask("find route", row))[0][0]
-        self._route_ids[route] = route_id
-        self._routes[route_id] = route
+        self.memory.note_route(route_id, route)
         return route_id
 
     def _payloads(self, changes: list[Change]) -> Plan[None]:
         rows: list[Row] = []
         for key, _, new in changes:
             assert isinstance(new, Payload)
-            rows.append((self.key(key[0]), new.input, new.policy_json))
+            rows.append((self.key(key[0]), bytearray(new.input), bytearray(new.policy_json)))
         yield Write("insert payload", rows)
 
     def _waitpoints(self, changes: list[Change]) -> Plan[None]:
@@ -181,9 +188,9 @@ class Saver:
     def _workers(self, changes: list[Change]) -> Plan[None]:
         for key, _, new in changes:
             if new is None:
-                self._seen.pop((key[0], key[1]), None)
+                self.memory.seen.pop((key[0], key[1]), None)
             else:
-                self._seen[key[0], key[1]] = new
+                self.memory.seen[key[0], key[1]] = new
         put = [(*key, forget_at(new), encode(new)) for key, _, new in changes if new is not None]
         if put:
             yield Write("put worker", put)
@@ -225,7 +232,7 @@ class Saver:
         written: dict[Row, Change] = {}
         for claim in (effect.value for effect in effects):
             key = presence_key(claim)
-            known = written[key][2] if key in written else self._seen.get(key)
+            known = written[key][2] if key in written else self.memory.seen.get(key)
             if known is not None and presence(claim, known, self.space.now) is None:
                 continue
             if key in written:
@@ -237,7 +244,7 @@ class Saver:
             if new is not None:
                 written[key] = (key, stored, new)
             elif stored is not None:
-                self._seen[key] = stored
+                self.memory.seen[key] = stored
         if written:
             yield from self._workers(list(written.values()))
 
@@ -259,6 +266,12 @@ def _owned(kind: str) -> Save:
     return save
 
 
+def _lanes(saver: Saver, changes: list[Change]) -> Plan[None]:
+    for key, _, new in changes:
+        saver.memory.lanes[key[0]] = new
+    yield from _plain("lane")(saver, changes)
+
+
 def _plain(kind: str) -> Save:
     """Save records that stand alone."""
 
@@ -277,8 +290,9 @@ _SAVERS: Final[dict[str, Save]] = {
     "payload": Saver._payloads,  # noqa: SLF001
     "waitpoint": Saver._waitpoints,  # noqa: SLF001
     "memo": Saver._memos,  # noqa: SLF001
+    "lane": _lanes,
     "worker": Saver._workers,  # noqa: SLF001
-    **{kind: _plain(kind) for kind in ("lane", "keyring", "token")},
+    **{kind: _plain(kind) for kind in ("keyring", "token")},
     **{
         kind: _owned(kind)
         for kind in ("result", "attempt", "suspension", "signal", "stream", "summary", "step")

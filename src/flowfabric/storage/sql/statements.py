@@ -8,6 +8,14 @@ from __future__ import annotations
 
 from typing import Final, LiteralString
 
+NO_SCORE: Final = -(2**62)
+"""Stands for "not claimable" in parameters. Statements turn what stands for nothing (this, 0, '') into null themselves:
+drivers bind plain numbers and texts faster than nulls."""
+
+_INDEXES: Final = (
+    f"state = ?, claim_score = nullif(?, {NO_SCORE}), due = nullif(?, 0), holder = nullif(?, ''), "
+    "claim_id = nullif(?, '')"
+)
 _BY_ID: Final = "k = (select k from execution where id = ?)"
 
 FETCH: Final[dict[str, LiteralString]] = {
@@ -33,7 +41,7 @@ FETCH: Final[dict[str, LiteralString]] = {
     "signal*": f"select n, rec from signal where {_BY_ID} and waitpoint = ?",
     "step*": f"select name, rec from step where {_BY_ID}",
     # Index questions.
-    "routes": "select id, lane, kind, capabilities from route where lane = ? and waiting > 0",
+    "routes": "select id, lane, kind, capabilities, waiting from route where lane = ? and waiting > 0",
     "leases": "select id, k, rec from execution where holder = ? and claim_id = ?",
     "all leases": "select id, k, rec from execution where holder = ?",
     "head": "select id, k, rec, input, policy from execution join payload using (k) "
@@ -77,9 +85,10 @@ GATHER: Final[dict[str, LiteralString]] = {
 
 WRITE: Final[dict[str, LiteralString]] = {
     "insert execution": "insert into execution (k, id, namespace, lane, flow_id, created, route, state, claim_score, "
-    "due, holder, claim_id, rec) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    "update execution": "update execution set state = ?, claim_score = ?, due = ?, holder = ?, claim_id = ?, rec = ? "
-    "where k = ?",
+    f"due, holder, claim_id, rec) values (?, ?, ?, ?, nullif(?, ''), ?, ?, ?, nullif(?, {NO_SCORE}), "
+    "nullif(?, 0), nullif(?, ''), nullif(?, ''), ?)",
+    "update execution": f"update execution set {_INDEXES}, rec = ? where k = ?",
+    "update indexes": f"update execution set {_INDEXES} where k = ?",
     "delete execution": "delete from execution where k = ?",
     "insert payload": "insert into payload (k, input, policy) values (?, ?, ?)",
     "delete payload": "delete from payload where k = ?",

@@ -7,39 +7,35 @@ from typing import Any
 
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.machine import Workspace, run_group
-from flowfabric.model.records import Route, Worker
 from flowfabric.storage.sql.load import Loader
+from flowfabric.storage.sql.memory import Memory
 from flowfabric.storage.sql.requests import Plan
 from flowfabric.storage.sql.save import Saver
 
 
 class Unit:
-    """Plans groups for one writer, and remembers what never changes between them."""
+    """Plans groups for one writer, and remembers what it wrote between them."""
 
     def __init__(self) -> None:
-        self._routes: dict[int, Route] = {}
-        self._route_ids: dict[Route, int] = {}
-        self._seen: dict[tuple[str, str], Worker] = {}
+        self._memory = Memory()
 
     def forget(self) -> None:
-        """Drop what was remembered: a transaction was rolled back, and with it perhaps what it taught."""
-        self._routes.clear()
-        self._route_ids.clear()
-        self._seen.clear()
+        """Drop what was remembered: somebody else has written, or a transaction was rolled back."""
+        self._memory.forget()
 
     def write(
         self, space: Workspace, commands: Sequence[Command[Any]], chances: Sequence[float]
     ) -> Plan[list[Any]]:
         """Decide commands and save what they changed."""
-        loader = Loader(space, self._routes, self._route_ids)
+        loader = Loader(space, self._memory)
         replies = yield from _decide(loader, commands, chances)
-        saver = Saver(space, loader.keys, self._routes, self._route_ids, self._seen)
+        saver = Saver(space, loader.keys, self._memory)
         yield from saver.save()
         return replies
 
     def read(self, space: Workspace, question: Command[Any]) -> Plan[Any]:
         """Answer a question; nothing is saved."""
-        loader = Loader(space, {}, {})
+        loader = Loader(space, Memory())
         replies = yield from _decide(loader, (question,), (0.0,))
         return replies[0]
 

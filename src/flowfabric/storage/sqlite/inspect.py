@@ -11,6 +11,7 @@ from flowfabric.storage.base import Dump, RepairReport
 from flowfabric.storage.sql.codec import decode
 from flowfabric.storage.sql.load import SEPARATOR
 from flowfabric.storage.sql.save import index_columns
+from flowfabric.storage.sql.statements import NO_SCORE, WRITE
 from flowfabric.storage.sqlite.session import Session
 
 PAGE: Final = 500
@@ -96,18 +97,15 @@ def repair(session: Session, fix: bool) -> RepairReport:
     while True:
         with session.writing():
             page = session.rows(
-                "select k, id, state, claim_score, due, holder, claim_id, rec from execution where k > ? "
-                "order by k limit ?", (last, PAGE),
+                f"select k, id, state, coalesce(claim_score, {NO_SCORE}), coalesce(due, 0), coalesce(holder, ''), "
+                "coalesce(claim_id, ''), rec from execution where k > ? order by k limit ?", (last, PAGE),
             )  # fmt: skip
             for k, id_, *columns, rec in page:
                 expected = index_columns(placement(decode("execution", rec)))
                 if tuple(columns) != expected:
                     wrong.append(f"{id_}: indexed as {tuple(columns)}, its record implies {expected}")
                     if fix:
-                        session.rows(
-                            "update execution set state = ?, claim_score = ?, due = ?, holder = ?, claim_id = ? "
-                            "where k = ?", (*expected, k),
-                        )  # fmt: skip
+                        session.rows(WRITE["update indexes"], (*expected, k))
         checked += len(page)
         if len(page) < PAGE:
             break

@@ -44,6 +44,7 @@ class Writer:
         self._chance = chance
         self._on_saved = on_saved
         self._unit = Unit()
+        self._version = -1
         self._queue: queue.SimpleQueue[list[Job] | None] = queue.SimpleQueue()
         self._batches: dict[asyncio.AbstractEventLoop, list[Job]] = {}
         self._closed = False
@@ -117,7 +118,16 @@ class Writer:
         if group:
             self._settle(group, self._decide_group(group))
 
+    def _look_round(self) -> None:
+        """Trust what is remembered only if no other connection has written since; the write lock is held."""
+        version = self._session.version()
+        if version != self._version:
+            self._unit.forget()
+            self._version = version
+
     def _call(self, function: Callable[[Session], Any]) -> Any:
+        if function is not Session.version:  # any other may write what it likes
+            self._unit.forget()
         try:
             return function(self._session)
         except FlowFabricError as error:
@@ -142,6 +152,7 @@ class Writer:
         """
         try:
             with self._session.writing():
+                self._look_round()
                 space = Workspace(self._clock())
                 chances = [self._chance() for _ in commands]
                 replies = self._session.run(self._unit.write(space, commands, chances))
