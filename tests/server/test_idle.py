@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from flowfabric.storage.sqlite import connection
 from support.serving import Serve
 from support.sse import listen
 from support.work import create, path
@@ -51,7 +50,7 @@ class Statements:
 
 async def test_an_idle_server_hardly_asks_its_store(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     statements = Statements()
-    monkeypatch.setattr(connection.sqlite3, "connect", statements.connect)
+    monkeypatch.setattr(sqlite3, "connect", statements.connect)
     api = await serve()
     assert api.store.partitions.flow == 256
     execution_id = await create(api, delay_until=4_000_000_000_000)

@@ -50,6 +50,11 @@ STATE_KINDS: Final = {
 }
 """What the older routes call a refusal by state; every other one is a `state_conflict`."""
 UNAVAILABLE: Final = frozenset({"hmac_secret_not_initialized", "store_closed"})
+SHORT_NAMES: Final = {
+    "execution_kind": "kind", "lane_id": "lane", "creator_identity": "creator", "input_payload": "input",
+    "execution_deadline_at": "deadline_at", "step_name": "name", "key_suffix": "idempotency_suffix",
+}  # fmt: skip
+"""How bodies of ours call what the engine calls otherwise."""
 RETRY_AFTER: Final = "1"
 BAD_SHAPE: Final = "invalid JSON: Unprocessable Entity"
 
@@ -110,21 +115,29 @@ def unprocessable(field: str, text: str) -> HttpError:
     return HttpError(422, f"{BAD_SHAPE}: {field}: {text}", "invalid_input", kind="invalid_input", field=field)
 
 
-def from_engine(error: FlowFabricError, *, classic: bool) -> HttpError:
+def from_engine(error: FlowFabricError, *, classic: bool, form: Any = None) -> HttpError:
     """Turn an error of the engine into an answer, in the words of the older routes or of ours."""
     status, kind, retryable = _place(error, classic)
-    text = f"{error.field}: {error.text}" if error.field else error.text
+    field = sent_as(error.field, form)
+    text = f"{field}: {error.text}" if field else error.text
     if classic:
         text = _classic_text(error)
     return HttpError(
-        status, text, error.code, kind=kind, retryable=retryable, field=error.field,
+        status, text, error.code, kind=kind, retryable=retryable, field=field,
         details=list(error.details) or None,
     )  # fmt: skip
 
 
-def refused_item(error: HttpError | FlowFabricError) -> dict[str, Any]:
+def sent_as(field: str, form: Any) -> str:
+    """Name a field as the sender of this body calls it."""
+    known: tuple[str, ...] = getattr(form, "__struct_fields__", ())
+    other = SHORT_NAMES.get(field, "")
+    return other if field not in known and other in known else field
+
+
+def refused_item(error: HttpError | FlowFabricError, form: Any = None) -> dict[str, Any]:
     """Show why one item of a batch was refused, where the others were not."""
-    refusal = from_engine(error, classic=False) if isinstance(error, FlowFabricError) else error
+    refusal = from_engine(error, classic=False, form=form) if isinstance(error, FlowFabricError) else error
     body = {"error": refusal.error, "kind": refusal.kind or refusal.code, "code": refusal.code,
             "retryable": refusal.retryable}  # fmt: skip
     return body | ({"field": refusal.field} if refusal.field else {})

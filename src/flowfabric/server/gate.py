@@ -62,7 +62,7 @@ class Gate:
         except HttpError as error:
             answer = _refusal(error, request_id)
         except FlowFabricError as error:
-            refusal = from_engine(error, classic=bool(route and route.classic))
+            refusal = from_engine(error, classic=bool(route and route.classic), form=route and route.body)
             if refusal.status >= 500:
                 log.exception("%s %s failed", scope["method"], _template(route))
             answer = _refusal(refusal, request_id)
@@ -97,7 +97,7 @@ class Gate:
         if not methods:
             raise HttpError(404, "no such route", "not_found", kind="not_found")
         if route is None:
-            allowed = ", ".join(sorted(methods))
+            allowed = ", ".join(sorted({*methods, *(("HEAD",) if "GET" in methods else ())}))
             raise HttpError(
                 405, f"use {allowed} here", "method_not_allowed", kind="method_not_allowed",
                 headers=(("allow", allowed),),
@@ -115,7 +115,8 @@ class Gate:
             return None
         kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
         if kind != b"application/json" and not (kind.startswith(b"application/") and kind.endswith(b"+json")):
-            raise HttpError(415, f"{BAD_TYPE}: send application/json", "unsupported_media_type")
+            code = "unsupported_media_type"
+            raise HttpError(415, f"{BAD_TYPE}: send application/json", code, kind=code)
         decoder = self._decoders.get(route.body)
         if decoder is None:
             decoder = self._decoders[route.body] = msgspec.json.Decoder(route.body)
@@ -199,12 +200,14 @@ async def _send(scope: Scope, receive: Receive, send: Send, answer: Answer, requ
     if answer.response is not None:
         await answer.response(scope, receive, send)
         return
-    data = answer.raw if answer.raw is not None else b"" if answer.status == 204 else encode(answer.value)
-    headers = [
-        (b"content-type", answer.content_type.encode()),
-        (b"x-request-id", request_id.encode()),
-        (b"content-length", str(len(data)).encode()),
-        *((name.encode(), value.encode("latin-1")) for name, value in answer.headers),
-    ]
+    data = b""
+    headers = [(b"x-request-id", request_id.encode())]
+    if answer.status != 204:
+        data = answer.raw if answer.raw is not None else encode(answer.value)
+        headers += [
+            (b"content-type", answer.content_type.encode()),
+            (b"content-length", str(len(data)).encode()),
+        ]
+    headers += [(name.encode(), value.encode("latin-1")) for name, value in answer.headers]
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else data})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, Final
 
 try:
@@ -111,11 +112,13 @@ class Metrics:
                 self.remember(execution_id, lane)
         self._attempts.labels(self._lane(lane), outcome).inc()
 
-    async def text(self, store: Upkeep) -> bytes:
-        """Write everything, with lanes as they are now (or were a few seconds ago), for all processes of the port."""
+    async def text(self, store: Upkeep, lanes: tuple[str, ...] = ()) -> bytes:
+        """Write everything for all processes of the port: lanes, the configured ones too, as of a few seconds ago."""
         if time.monotonic() - self._lanes_read_at >= LANES_SECONDS:
             self._lanes_read_at = time.monotonic()
-            self._depths.show(await store.read(ListLanes()), store.now())
+            known = {lane.lane_id: lane for lane in await store.read(ListLanes())}
+            configured = {name: LaneView(name, (), 0, 0, "") for name in lanes}
+            self._depths.show((configured | known).values(), store.now())
         return generate_latest(_WithoutBirthdays(self._everybody()))
 
     def _everybody(self) -> CollectorRegistry:
@@ -145,7 +148,7 @@ class _Lanes(Collector):
         """Return what was read last."""
         yield from self._families
 
-    def show(self, lanes: tuple[LaneView, ...], now: int) -> None:
+    def show(self, lanes: Iterable[LaneView], now: int) -> None:
         """Take what was read just now."""
         depth = GaugeMetricFamily("ff_lane_depth", "Executions of a lane by state.", labels=("lane", "state"))
         oldest = GaugeMetricFamily(
@@ -153,7 +156,7 @@ class _Lanes(Collector):
             "Since when the oldest waiting execution waits.",
             labels=("lane",),
         )
-        for lane in lanes[:MAX_LANES]:
+        for lane in islice(lanes, MAX_LANES):
             for state, count in lane.counts:
                 depth.add_metric((lane.lane_id, str(state)), count)
             age = (now - lane.oldest_waiting_at) / 1000 if lane.oldest_waiting_at else 0.0

@@ -113,10 +113,13 @@ class Router:
             node.methods[route.method] = route
 
     def find(self, raw_path: bytes) -> tuple[dict[str, Endpoint], dict[str, str]]:
-        """Return the methods of a path and its parameters; no methods: there is no such path."""
+        """Return the methods of a path and its parameters; no methods: there is no such path.
+
+        A slash too many is another path.
+        """
         node = self._root
         parameters: dict[str, str] = {}
-        for part in raw_path.strip(b"/").split(b"/"):
+        for part in raw_path.removeprefix(b"/").split(b"/"):
             known = node.literal.get(part)
             if known is not None:
                 node = known

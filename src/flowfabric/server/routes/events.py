@@ -52,6 +52,8 @@ async def execution_events(call: Call) -> Answer:
     execution_id = call.execution_id
     await call.visible(execution_id)
     run = (await call.read(Describe(execution_id=execution_id))).run
+    if place.seq > run.event_count:
+        raise bad_request("Last-Event-ID: this execution has not come that far", field="last_event_id")
     if place.told(run):  # a browser that reconnects after the end stops when it gets this
         return Answer(raw=b"", status=204)
     story = Story(live, execution_id, place)

@@ -16,4 +16,4 @@ async def metrics(call: Call) -> Answer:
         raise HttpError(404, "metrics need prometheus_client: pip install 'flowfabric[server]'", "not_found")
     from flowfabric.server.metrics import CONTENT_TYPE  # noqa: PLC0415 - needs prometheus_client
 
-    return Answer(raw=await counted.text(call.store), content_type=CONTENT_TYPE)
+    return Answer(raw=await counted.text(call.store, call.server.settings.lanes), content_type=CONTENT_TYPE)

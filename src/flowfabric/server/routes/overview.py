@@ -91,8 +91,9 @@ def _worker(worker: Worker, leases: int) -> dict[str, Any]:
         "capabilities": worker.capabilities,
         "leases_held": leases,
         "last_heartbeat_at": worker.last_heartbeat_at,
+        "last_heartbeat_ms": worker.last_heartbeat_at,
         "liveness_ttl_ms": worker.liveness_ttl_ms,
-    } | present(registered_at=worker.registered_at)
+    } | present(registered_at=worker.registered_at, registered_at_ms=worker.registered_at)
 
 
 class InboxQuery(Struct, frozen=True):

@@ -104,12 +104,14 @@ async def submit_batch(call: Call) -> Answer:
             commands.append(creation(call, _decode(raw)))
             results.append(None)
         except (HttpError, FlowFabricError) as error:
-            results.append(refused_item(error))
+            results.append(refused_item(error, Submission))
     replies = iter(await call.apply_many(commands))
     for place, result in enumerate(results):
         if result is None:
             reply = next(replies)
-            results[place] = refused_item(reply) if isinstance(reply, FlowFabricError) else shown(reply)
+            results[place] = (
+                refused_item(reply, Submission) if isinstance(reply, FlowFabricError) else shown(reply)
+            )
     return Answer({"results": results})
 
 
