@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from flowfabric.server import metrics as module
 from flowfabric.server.metrics import Metrics
 from flowfabric.server.server import Server
+from flowfabric.server.settings import Settings
 from flowfabric.storage.memory import MemoryStore
 from support.server import Api
 from support.serving import Serve
@@ -86,6 +87,28 @@ async def test_classic_claims_are_timed_whatever_comes_of_them(api: Api) -> None
     assert [(await api.post("/v1/workers/w/claim", body)).status for _ in range(2)] == [200, 204]
     samples = await scrape(api)
     assert value(samples, "ff_claim_from_grant_duration_seconds_count", lane="old") == 2
+
+
+async def test_every_name_that_dashboards_ask_for_is_there(api: Api) -> None:
+    await create(api)
+    task = await claim(api)
+    await act(api, task, "renew", lease_ttl_ms=30_000)
+    await act(api, task, "complete")
+    names = {name for name, _ in await scrape(api)}
+    assert names >= {
+        "ff_http_requests_total", "ff_http_request_duration_seconds_bucket", "ff_scanner_cycle_total",
+        "ff_scanner_cycle_duration_seconds_bucket", "ff_claim_from_grant_duration_seconds_bucket",
+        "ff_lease_renewal_total", "ff_attempt_outcome_total", "ff_worker_at_capacity_total",
+        "ff_shutdown_timeout_total", "ff_lane_depth", "ff_lane_oldest_waiting_seconds", "ff_feed_lag_seconds_bucket",
+    }  # fmt: skip
+
+
+async def test_configured_lanes_are_shown_before_their_first_use(serve: Serve) -> None:
+    api = await serve(settings=Settings(lanes=("default", "slow")))
+    assert value(await scrape(api), "ff_lane_oldest_waiting_seconds", lane="slow") == 0.0
+    assert ("ff_lane_oldest_waiting_seconds", (("lane", "slow"),)) in await scrape(api)
+    lanes = (await api.get("/v1/lanes")).json["lanes"]
+    assert [(lane["lane_id"], lane["counts"]) for lane in lanes] == [("default", {}), ("slow", {})]
 
 
 async def test_work_that_another_server_handed_out_is_counted_in_its_lane(serve: Serve) -> None:

@@ -18,6 +18,8 @@ from flowfabric.server.story import Story, parse_place
 
 STREAM = ((200, "Messages until the reader leaves."), (429, "Too many streams are open."))
 
+ALL_TOLD = (204, "It has ended, and its end was told before.")
+
 
 class EventsQuery(Struct, frozen=True):
     """Where to go on."""
@@ -43,7 +45,7 @@ def _last_id(call: Call) -> str:
     return given.strip()
 
 
-@endpoint("GET", "/v1/executions/{id}/events", Need.READ, query=EventsQuery, answers=STREAM)
+@endpoint("GET", "/v1/executions/{id}/events", Need.READ, query=EventsQuery, answers=(*STREAM, ALL_TOLD))
 async def execution_events(call: Call) -> Answer:
     """Follow one execution: states, attempts, frames and progress, from its beginning or from an id, to its end."""
     live = call.server.live
