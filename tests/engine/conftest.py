@@ -1,7 +1,15 @@
-"""Engine tests run on every store that the suites know."""
+"""Engine tests run on every store that the suites know; over HTTP the engine runs in the server."""
 
 from __future__ import annotations
 
-from conformance.conftest import ff, store_name
+import pytest
+
+from conformance.conftest import ff
+from support.stores import STORES
 
 __all__ = ["ff", "store_name"]
+
+
+@pytest.fixture(params=sorted(STORES))
+def store_name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)

@@ -12,7 +12,7 @@ from flowfabric.model.contracts.reads import Describe, StreamPage, TailStream
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Phase
-from flowfabric.storage.base import Commands
+from flowfabric.storage.base import Commands, Waits
 
 LOOK_SECONDS: Final = 5.0
 """How often a waiter looks although nothing woke it."""
@@ -35,6 +35,8 @@ async def claim_when_ready(store: Commands, claim: Claim, wait_ms: int = 0) -> C
     """Claim; when there is nothing, wait for something. A caller that goes away leaves no lease behind."""
     if not wait_ms:
         return await _claim(store, claim)
+    if isinstance(store, Waits):
+        return await store.claim_within(claim, wait_ms)
     deadline = _Deadline(wait_ms)
     async with store.subscribe([f"lane:{lane}" for lane in claim.lanes]) as woken:
         while True:
@@ -72,6 +74,8 @@ async def _give_back(store: Commands, claiming: asyncio.Future[Claimed]) -> None
 
 async def tail_when_ready(store: Commands, question: TailStream, wait_ms: int = 0) -> StreamPage:
     """Read what follows a cursor; when there is nothing, wait for a frame or for the end of the stream."""
+    if wait_ms and isinstance(store, Waits):
+        return await store.tail_within(question, wait_ms)
     deadline = _Deadline(wait_ms)
     async with store.subscribe([f"execution:{question.execution_id}"]) as woken:
         while True:
@@ -84,6 +88,8 @@ async def tail_when_ready(store: Commands, question: TailStream, wait_ms: int = 
 
 async def wait_until_ended(store: Commands, execution_id: str, wait_ms: int = 0) -> Execution:
     """Return the execution when it has ended, or as it is when the time is over."""
+    if wait_ms and isinstance(store, Waits):
+        return await store.end_within(execution_id, wait_ms)
     deadline = _Deadline(wait_ms)
     async with store.subscribe([f"execution:{execution_id}"]) as woken:
         while True:

@@ -156,6 +156,21 @@ class PartitionMismatch(StoreUnusable):
     message = "partition counts are fixed for the life of a deployment"
 
 
+class Unreachable(Infrastructure):
+    """The server could not be asked, or its answer was lost: what was asked may have been done, or not."""
+
+    code = "unreachable"
+    severity = Severity.RETRYABLE
+    message = "the server did not answer; what was asked may have been done"
+
+
+class NotOffered(InvalidInput):
+    """The connection in use does not carry this operation; the message says what to do instead."""
+
+    code = "not_offered"
+    message = "this connection does not carry the operation"
+
+
 class ResourceExhausted(LimitExceeded):
     """A local ceiling was reached."""
 
@@ -283,6 +298,8 @@ BY_CODE: Final[dict[str, type[FlowFabricError]]] = {row[0]: _declare(*row) for r
         StoreFull,
         SchemaTooNew,
         PartitionMismatch,
+        Unreachable,
+        NotOffered,
         ResourceExhausted,
         Corruption,
         InternalError,

@@ -218,10 +218,17 @@ ANSWERS: Final[dict[str, Schema]] = {
         AlreadySatisfied=shape(**_SUSPENSION, resume_signals=several(ref("Signal"))),
     ),
     f"POST {_E}/waitpoints": one_of(Created=_OPEN_WAITPOINT),
+    f"DELETE {_E}/waitpoints/{{waitpoint_id}}": one_of(Closed=shape(already=YES_NO)),
+    f"POST {_E}/grant": one_of(Granted=shape(execution_id=TEXT, lane_id=TEXT, expires_at=TIME)),
+    f"POST {_E}/claim": one_of(Claimed=ref("Task")),
+    f"GET {_E}/signals": shape(signals=several(shape(signal_id=TEXT, signal_name=TEXT, accepted_at=TIME))),
+    "GET /v1/workers/{worker_id}/leases": page("executions", TEXT),
     f"POST {_E}/frames": one_of(
         Appended=several(shape("summary_version", entry_id=TEXT, frame_count=WHOLE, summary_version=WHOLE))
     ),
-    f"POST {_E}/steps": one_of("Stored", Existing=shape("result result_base64", result=ANY, result_base64=TEXT)),
+    f"POST {_E}/steps": one_of(
+        "Stored",
+        Existing=shape("result result_base64 encoding", result=ANY, result_base64=TEXT, encoding=TEXT)),
     f"GET {_E}/steps": page("steps", ref("NamedStep")),
     f"GET {_E}/steps/{{name}}": ref("NamedStep"),
     f"GET {_E}/detail": shape(
@@ -271,6 +278,7 @@ PLAIN: Final[dict[str, str]] = {
     f"GET {_E}/result": "application/octet-stream",
     f"GET {_E}/events": "text/event-stream",
     "GET /v1/feed": "text/event-stream",
+    "POST /v1/wakeups": "text/event-stream",
     "GET /metrics": "text/plain",
     "GET /docs": "text/html",
     "GET /links/{signed}": "text/html",

@@ -58,6 +58,7 @@ class Call:
 
     __slots__ = (
         "_query",
+        "behalf",
         "body",
         "classic",
         "path",
@@ -85,6 +86,8 @@ class Call:
         self.request_id = request_id
         self.receive: Any = None
         """The rest of the request, for handlers that wait: it tells when the client goes away."""
+        self.behalf = ""
+        """On whose behalf an administrator asks, where it said so."""
         self._query: Any = None
 
     @property
@@ -179,7 +182,7 @@ class Call:
     @property
     def actor(self) -> str:
         """Who acts, for the history."""
-        return self.principal.name
+        return self.behalf or self.principal.name
 
 
 def encode(value: Any) -> bytes:

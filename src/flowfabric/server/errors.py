@@ -140,6 +140,8 @@ def refused_item(error: HttpError | FlowFabricError, form: Any = None) -> dict[s
     refusal = from_engine(error, classic=False, form=form) if isinstance(error, FlowFabricError) else error
     body = {"error": refusal.error, "kind": refusal.kind or refusal.code, "code": refusal.code,
             "retryable": refusal.retryable}  # fmt: skip
+    if refusal.details:
+        body["details"] = refusal.details
     return body | ({"field": refusal.field} if refusal.field else {})
 
 

@@ -10,17 +10,19 @@ import logging
 import re
 import time
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote_to_bytes
 
 import msgspec
 
+from flowfabric.model import checks
 from flowfabric.model.errors import FlowFabricError
-from flowfabric.server import audit
+from flowfabric.server import audit, records
 from flowfabric.server.auth import authorize
 from flowfabric.server.call import Answer, Call, encode
 from flowfabric.server.errors import BAD_SHAPE, HttpError, from_engine
 from flowfabric.server.logs import EXECUTION, REQUEST
 from flowfabric.server.query import decode_query
-from flowfabric.server.roles import Need
+from flowfabric.server.roles import Need, Principal, Role
 from flowfabric.server.routing import Endpoint, Router, endpoints
 from flowfabric.storage.minting import new_uuid
 
@@ -33,6 +35,7 @@ log = logging.getLogger("flowfabric.server")
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _PLACE: Final = re.compile(r" - at `\$\.?(.*)`$")
 EXECUTIONS: Final = "/v1/executions/"
+ON_BEHALF: Final = b"x-flowfabric-actor"
 PRINCIPAL: Final = "flowfabric.principal"
 BAD_SYNTAX: Final = "invalid JSON: Bad Request"
 BAD_TYPE: Final = "invalid JSON: Unsupported Media Type"
@@ -105,6 +108,9 @@ class Gate:
         body = await self._body(route, headers, receive)
         call = Call(self._server, scope, principal, path, body, request_id)
         call.receive = receive
+        call.behalf = _behalf(headers, principal, route)
+        if records.wanted(headers):
+            return await records.answer(call, route)
         if route.query is not None:
             call.query = decode_query(route.query, scope["query_string"])
         return await route.handler(call)
@@ -178,6 +184,14 @@ def _too_large(route: Endpoint) -> HttpError:
 def _request_id(headers: dict[bytes, bytes]) -> str:
     given = headers.get(b"x-request-id", b"").decode("latin-1")
     return given if _REQUEST_ID.fullmatch(given) else new_uuid()
+
+
+def _behalf(headers: dict[bytes, bytes], principal: Principal, route: Endpoint) -> str:
+    """Read on whose behalf an administrator acts, for the history; the audit names the token in any case."""
+    given = headers.get(ON_BEHALF, b"")
+    if not given or principal.role is not Role.ADMIN or route.need is Need.ADMIN:
+        return ""
+    return checks.name("actor", unquote_to_bytes(given).decode("utf-8", "replace"))
 
 
 def _need(methods: dict[str, Endpoint], route: Endpoint | None) -> Need | None:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct
 
 from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.reads import Question
+from flowfabric.model.contracts.lease import Claim, Claimed
+from flowfabric.model.contracts.reads import Question, StreamPage, TailStream
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.ids import Partitions
+from flowfabric.model.records import Execution
 
 R = TypeVar("R")
 
@@ -51,6 +53,20 @@ class Commands(Protocol):
 
     async def close(self) -> None:
         """Let everything go."""
+
+
+@runtime_checkable
+class Waits(Protocol):
+    """What a connection may offer besides: somebody at its other end who waits, so that nobody here asks again."""
+
+    async def claim_within(self, claim: Claim, wait_ms: int) -> Claimed:
+        """Claim; when there is nothing, wait for something."""
+
+    async def tail_within(self, question: TailStream, wait_ms: int) -> StreamPage:
+        """Read what follows a cursor; when there is nothing, wait for something."""
+
+    async def end_within(self, execution_id: str, wait_ms: int) -> Execution:
+        """Return the execution when it has ended, or as it is when the time is over."""
 
 
 class RepairReport(Struct, frozen=True):

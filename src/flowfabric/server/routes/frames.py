@@ -18,7 +18,7 @@ from flowfabric.model.state import Ownership
 from flowfabric.server import render
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.cursors import bad_cursor
-from flowfabric.server.errors import HttpError, bad_request
+from flowfabric.server.errors import HttpError, bad_request, from_engine
 from flowfabric.server.forms import Ms, from_base64, json_or_base64
 from flowfabric.server.roles import Need
 from flowfabric.server.routes.holder import Holding, holding
@@ -53,6 +53,8 @@ class FrameBatch(Holding, frozen=True, kw_only=True):
     """Frames, appended all or none."""
 
     frames: tuple[FrameForm, ...]
+    attempt_index: int | None = None
+    """When given, it must be the current one."""
 
 
 @endpoint("POST", "/v1/executions/{id}/frames", Need.WORK, body=FrameBatch, limit=FRAMES)
@@ -61,12 +63,16 @@ async def append_frames(call: Call) -> Answer:
     held = await holding(call)
     frames = tuple(_frame(f"frames[{place}]", form) for place, form in enumerate(call.body.frames))
     try:
-        appended = await call.apply(AppendFrames(**held, frames=frames))
+        appended = await call.apply(
+            AppendFrames(**held, frames=frames, attempt_index=call.body.attempt_index)
+        )
     except FlowFabricError as error:
         if error.code != "stale_owner_cannot_append":
             raise
         run = (await call.read(Describe(execution_id=call.execution_id))).run
-        raise _lost_lease(run, call.store.now()) from error
+        refusal = from_engine(_lost_lease(run, call.store.now()), classic=False)
+        refusal.extra["cause"] = error.code
+        raise refusal from error
     return Answer({"Appended": [_appended(each) for each in appended]})
 
 
@@ -87,10 +93,14 @@ def _frame(place: str, form: FrameForm) -> FrameInput:
     else:
         payload = (form.payload or "").encode()
     return FrameInput(
-        payload, form.frame_type, form.mode or "durable", form.ts, form.encoding or "utf8",
-        form.correlation_id or "", form.source or "worker", form.metadata_json or "", form.patch_kind or "",
+        payload, form.frame_type, _given(form.mode, "durable"), form.ts, _given(form.encoding, "utf8"),
+        form.correlation_id or "", _given(form.source, "worker"), form.metadata_json or "", form.patch_kind or "",
         form.retention_maxlen, form.ttl_ms, form.maxlen_floor, form.maxlen_ceiling, form.ema_alpha,
     )  # fmt: skip
+
+
+def _given(text: str | None, default: str) -> str:
+    return default if text is None else text
 
 
 def _appended(appended: Appended) -> dict[str, Any]:
@@ -124,7 +134,13 @@ async def put_step(call: Call) -> Answer:
         )
     )  # fmt: skip
     if isinstance(outcome, StepExisting):
-        return Answer({"Existing": render.json_or_base64("result", outcome.result, outcome.encoding)})
+        shown = render.json_or_base64("result", outcome.result, outcome.encoding)
+        return Answer(
+            {
+                "Existing": shown
+                | ({"encoding": outcome.encoding} if "result" not in shown and outcome.encoding else {})
+            }
+        )
     return Answer("Stored")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -25,11 +25,15 @@ from flowfabric.server.forms import U64, FenceForm, Ms, json_or_base64, later
 from flowfabric.server.roles import Need
 from flowfabric.server.routing import PAYLOAD, endpoint
 
+HOLDER_SOURCES: Final = ("worker", "lease_holder")
+
 
 class Holding(Struct, frozen=True, kw_only=True):
     """The fence that every operation of a holder carries."""
 
     fence: FenceForm | None = None
+    source: str = "worker"
+    """In whose name; anybody but the holder must be an operator."""
 
     def proof(self) -> Fence:
         """Return the fence as it was sent; a missing or partial one is refused with the execution at hand."""
@@ -37,8 +41,16 @@ class Holding(Struct, frozen=True, kw_only=True):
 
 
 async def holding(call: Call) -> dict[str, Any]:
-    """Return what every command of a holder begins with: its execution and its fence."""
-    return {"execution_id": await call.visible(call.execution_id), "fence": call.body.proof()}
+    """Return what every command of a holder begins with: its execution, its fence, and in whose name it is sent."""
+    source = call.body.source
+    if source not in HOLDER_SOURCES:
+        call.demand(Need.OPERATE)
+    return {
+        "execution_id": await call.visible(call.execution_id),
+        "fence": call.body.proof(),
+        "source": source,
+        "actor": call.behalf,
+    }
 
 
 class Completion(Holding, frozen=True):
@@ -46,6 +58,8 @@ class Completion(Holding, frozen=True):
 
     result: msgspec.Raw | UnsetType = UNSET
     result_base64: str | UnsetType | None = UNSET
+    encoding: str | None = None
+    """Of raw bytes only."""
 
 
 @endpoint("POST", "/v1/executions/{id}/complete", Need.WORK, body=Completion, limit=PAYLOAD)
@@ -53,6 +67,7 @@ async def complete(call: Call) -> Answer:
     """End the execution well."""
     body: Completion = call.body
     result, encoding = json_or_base64("result", body.result, body.result_base64, None)
+    encoding = encoding or body.encoding or ""
     done = await call.apply(
         Complete(**await holding(call), result=result, result_encoding="" if result is None else encoding)
     )
@@ -86,12 +101,17 @@ class LongerHold(Holding, frozen=True):
     """How long the lease is to hold from now."""
 
     lease_ttl_ms: int = DEFAULT_LEASE_TTL_MS
+    attempt_index: int | None = None
+    """When given, it must be the current one."""
 
 
 @endpoint("POST", "/v1/executions/{id}/renew", Need.WORK, body=LongerHold)
 async def renew(call: Call) -> Answer:
     """Hold the lease longer."""
-    renewed = await call.apply(Renew(**await holding(call), lease_ttl_ms=call.body.lease_ttl_ms))
+    body: LongerHold = call.body
+    renewed = await call.apply(
+        Renew(**await holding(call), lease_ttl_ms=body.lease_ttl_ms, attempt_index=body.attempt_index)
+    )
     return Answer({"Renewed": renewed})
 
 

@@ -71,13 +71,21 @@ async def cancel(call: Call) -> Answer:
     if body.fence is not None:
         return await _cancel_as_holder(call, execution_id, body, body.fence)
     fence = FenceForm(body.lease_id, body.lease_epoch, body.attempt_id).fence()
-    await call.apply(_cancellation(call, execution_id, body, body.source or OPERATOR_OVERRIDE, fence))
+    await call.apply(
+        _cancellation(
+            call, execution_id, body, OPERATOR_OVERRIDE if body.source is None else body.source, fence
+        )
+    )
     return _cancelled(execution_id)
 
 
 async def _cancel_as_holder(call: Call, execution_id: str, body: Cancellation, form: FenceForm) -> Answer:
     try:
-        await call.apply(_cancellation(call, execution_id, body, body.source or LEASE_HOLDER, form.fence()))
+        await call.apply(
+            _cancellation(
+                call, execution_id, body, LEASE_HOLDER if body.source is None else body.source, form.fence()
+            )
+        )
     except FlowFabricError as error:  # a verb of the holder speaks as the other ones do
         raise from_engine(error, classic=False) from error
     return _cancelled(execution_id)
@@ -105,10 +113,11 @@ class PriorityForm(Struct, frozen=True):
 async def change_priority(call: Call) -> Answer:
     """Change the priority of an execution that has not ended."""
     execution_id = await call.visible()
-    await call.apply(
+    changed = await call.apply(
         ChangePriority(execution_id=execution_id, priority=call.body.new_priority, actor=call.actor)
     )
-    return Answer({"Changed": {"execution_id": execution_id}})
+    headers = (("x-old-priority", str(changed.old)), ("x-new-priority", str(changed.new)))
+    return Answer({"Changed": {"execution_id": execution_id}}, headers=headers)
 
 
 class ReplayQuery(Struct, frozen=True):
@@ -116,6 +125,9 @@ class ReplayQuery(Struct, frozen=True):
 
     keep_steps: bool = False
     from_step: str = ""
+    reason: str = ""
+    requested_by: str = ""
+    """Who wants it, where it is somebody else than the one who asks."""
 
 
 @endpoint("POST", "/v1/executions/{id}/replay", Need.OPERATE, query=ReplayQuery, classic=True)
@@ -123,17 +135,32 @@ async def replay(call: Call) -> Answer:
     """Run an ended execution again."""
     execution_id = await call.visible()
     command = Replay(
-        execution_id=execution_id, requested_by=call.actor, keep_steps=call.query.keep_steps,
+        execution_id=execution_id, requested_by=call.query.requested_by or call.actor, reason=call.query.reason,
+        keep_steps=call.query.keep_steps,
         from_step=call.query.from_step, actor=call.actor,
     )  # fmt: skip
     return Answer({"Replayed": {"public_state": (await call.apply(command)).public_state}})
 
 
-@endpoint("POST", "/v1/executions/{id}/revoke-lease", Need.OPERATE, classic=True)
+class RevocationQuery(Struct, frozen=True):
+    """Which lease, if only that one is meant, and why."""
+
+    expected_lease_id: str = ""
+    reason: str = "operator_revoke"
+
+
+@endpoint("POST", "/v1/executions/{id}/revoke-lease", Need.OPERATE, query=RevocationQuery, classic=True)
 async def revoke_lease(call: Call) -> Answer:
     """Take the lease away from its holder."""
     execution_id = await call.visible()
-    reply = await call.apply(RevokeLease(execution_id=execution_id, actor=call.actor))
+    reply = await call.apply(
+        RevokeLease(
+            execution_id=execution_id,
+            expected_lease_id=call.query.expected_lease_id,
+            reason=call.query.reason,
+            actor=call.actor,
+        )
+    )
     if isinstance(reply, LeaseRevoked):
         return Answer({"Revoked": {"lease_id": reply.lease_id, "lease_epoch": str(reply.lease_epoch)}})
     return Answer({"AlreadySatisfied": {"reason": reply.reason}})

@@ -147,6 +147,7 @@ async def stats(call: Call) -> Answer:
             "total": counts.total(),
             "rates": tally.rates(),
             "backend": family(call.server.settings.store),
+            "partitions": call.store.partitions,
             "version": __version__,
             "uptime_ms": tally.uptime_ms(),
             "uptime_seconds": tally.uptime_ms() // 1000,

@@ -49,7 +49,8 @@ async def register(call: Call) -> Answer:
             liveness_ttl_ms=body.liveness_ttl_ms, actor=call.actor,
         )
     )  # fmt: skip
-    return Answer(type(outcome).__name__)
+    until = (("x-next-expiry-ms", str(outcome.next_expiry)),) if isinstance(outcome, Refreshed) else ()
+    return Answer(type(outcome).__name__, headers=until)
 
 
 @endpoint("POST", "/v1/workers/{worker_id}/heartbeat", Need.WORK, body=SignOfLife)

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from flowfabric.model.contracts.waiting import ApproveSignal, DeliverSignal, SignalAccepted, SignalDuplicate
+from flowfabric.model.limits import DEFAULT_DEDUP_MS
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.forms import (
     U64,
@@ -85,6 +86,14 @@ class Approval(Struct, frozen=True):
     payload_base64: str | UnsetType | None = UNSET
     idempotency_suffix: str = ""
     """One approval of a name counts once for each suffix."""
+    payload_encoding: str | None = None
+    """Of raw bytes only."""
+    signal_id: Uuid | None = None
+    """The caller's own id, so that a repeat is recognised."""
+    source_identity: str = ""
+    lane_id: str = ""
+    """When given, it must be the execution's lane."""
+    dedup_ttl_ms: U64 = DEFAULT_DEDUP_MS
 
 
 @endpoint(
@@ -96,8 +105,10 @@ async def approve(call: Call) -> Answer:
     payload, encoding = json_or_base64("payload", body.payload, body.payload_base64, b"")
     command = ApproveSignal(
         execution_id=await call.visible(),
-        waitpoint_id=path_uuid("waitpoint_id", call.path["waitpoint_id"]), signal_id=new_uuid(),
-        signal_name=body.signal_name, payload=payload or b"", payload_encoding=encoding,
-        key_suffix=body.idempotency_suffix, actor=call.actor,
+        waitpoint_id=path_uuid("waitpoint_id", call.path["waitpoint_id"]),
+        signal_id=body.signal_id or new_uuid(), signal_name=body.signal_name, payload=payload or b"",
+        payload_encoding=encoding or body.payload_encoding or "", key_suffix=body.idempotency_suffix,
+        source_identity=body.source_identity, lane_id=body.lane_id, dedup_ttl_ms=body.dedup_ttl_ms,
+        actor=call.actor,
     )  # fmt: skip
     return _signalled(await call.apply(command))

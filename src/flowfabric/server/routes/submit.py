@@ -11,8 +11,18 @@ from flowfabric.model import checks, ids
 from flowfabric.model.contracts.create import Created, CreateExecution, Duplicate
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.server.call import Answer, Call
-from flowfabric.server.errors import HttpError, refused_item
-from flowfabric.server.forms import I32, U64, Ms, Uuid, json_or_base64, later, optional_json
+from flowfabric.server.errors import HttpError, bad_request, refused_item
+from flowfabric.server.forms import (
+    I32,
+    U64,
+    ExecutionIdText,
+    Ms,
+    Uuid,
+    from_base64,
+    json_or_base64,
+    later,
+    optional_json,
+)
 from flowfabric.server.roles import Need
 from flowfabric.server.routing import BATCH, PAYLOAD, endpoint
 from flowfabric.storage.minting import new_uuid
@@ -41,6 +51,12 @@ class Submission(Struct, frozen=True):
     fairness_key: str | None = None
     uuid: Uuid | None = None
     """The caller's own id, so that a repeat is recognised."""
+    execution_id: ExecutionIdText | None = None
+    """A whole id that the caller has minted, in place of `uuid`."""
+    policy_base64: str | None = None
+    """The text of the policy as raw bytes, in place of `policy`."""
+    payload_encoding: str | None = None
+    """Of raw bytes only."""
 
 
 class SubmissionBatch(Struct, frozen=True):
@@ -63,16 +79,29 @@ def creation(call: Call, item: Submission) -> CreateExecution:
     checks.text("idempotency_key", key, empty=True)
     checks.name("namespace", namespace)
     execution_id = ids.for_key(namespace, key, uuid, partitions) if key else ids.spread(uuid, partitions)
+    if item.execution_id is not None:
+        if item.uuid is not None:
+            raise bad_request("give uuid or execution_id, not both", field="execution_id")
+        execution_id = item.execution_id
     return CreateExecution(
         execution_id=execution_id, execution_kind=item.kind, lane_id=item.lane, namespace=namespace,
-        creator_identity=item.creator or "", input_payload=payload or b"", payload_encoding=encoding,
+        creator_identity=item.creator or "", input_payload=payload or b"",
+        payload_encoding=encoding or item.payload_encoding or "",
         priority=item.priority, idempotency_key=key, tags=checks.tags(item.tags),
-        policy=optional_json(item.policy),
+        policy=_policy(item),
         delay_until=later(now, "delay", item.delay_ms, item.delay_until),
         execution_deadline_at=later(now, "deadline", item.deadline_ms, item.deadline_at),
         flow_id=item.flow_id or "", budget_ids=item.budget_ids, quota_ids=item.quota_ids,
-        fairness_key=item.fairness_key or "", actor=item.creator or call.actor,
+        fairness_key=item.fairness_key or "", actor=call.behalf or item.creator or call.actor,
     )  # fmt: skip
+
+
+def _policy(item: Submission) -> bytes:
+    if item.policy_base64 is None:
+        return optional_json(item.policy)
+    if not isinstance(item.policy, UnsetType):
+        raise bad_request("give policy or policy_base64, not both", field="policy")
+    return from_base64("policy_base64", item.policy_base64)
 
 
 def shown(reply: Created | Duplicate) -> dict[str, Any]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from flowfabric.model.condition_json import parse_condition
-from flowfabric.model.conditions import Condition, friendly_condition, referenced_keys
+from flowfabric.model.conditions import Condition, friendly_condition, list_condition, referenced_keys
 from flowfabric.model.contracts.reads import ListWaitpoints
 from flowfabric.model.contracts.waiting import (
     Binding,
@@ -43,6 +45,14 @@ class Suspension(Holding, frozen=True):
     idempotency_key: str | None = None
     step_name: str | None = None
     resume_delay_ms: int = 0
+    suspension_id: Uuid | None = None
+    """The caller's own ids, so that a repeat is recognised; `waitpoints` takes the place of `use_waitpoint_id`."""
+    waitpoints: tuple[Binding, ...] | None = None
+    allow_operator_override: bool = True
+    requested_by: str = "worker"
+    resume_policy_json: str = ""
+    continuation_metadata_pointer: str = ""
+    attempt_index: int | None = None
 
 
 @endpoint("POST", "/v1/executions/{id}/suspend", Need.WORK, body=Suspension)
@@ -50,13 +60,21 @@ async def suspend(call: Call) -> Answer:
     """Give the lease back until a condition on signals holds; keep it where that is so already."""
     body: Suspension = call.body
     held = await holding(call)
-    condition, waitpoints = _plan(body, await _pending_key(call, body))
+    if body.waitpoints is None:
+        condition, waitpoints = _plan(body, await _pending_key(call, body))
+    else:
+        condition, waitpoints = _given_condition(body), body.waitpoints
+    if not body.allow_operator_override:
+        condition = replace(condition, operator_override=False)
     outcome = await call.apply(
         Suspend(
-            **held, suspension_id=new_uuid(), waitpoints=waitpoints, condition=condition,
+            **held, suspension_id=body.suspension_id or new_uuid(), waitpoints=waitpoints, condition=condition,
             reason_code=body.reason_code, timeout_ms=body.timeout_ms, timeout_at=body.timeout_at,
             timeout_behavior=body.timeout_behavior, idempotency_key=body.idempotency_key or "",
             step_name=body.step_name or "", resume_delay_ms=body.resume_delay_ms,
+            requested_by=body.requested_by, resume_policy_json=body.resume_policy_json,
+            continuation_metadata_pointer=body.continuation_metadata_pointer,
+            attempt_index=body.attempt_index,
         )
     )  # fmt: skip
     return Answer(suspension_shape(outcome))
@@ -70,6 +88,15 @@ async def _pending_key(call: Call, body: Suspension) -> str:
     keys = [w.waitpoint_key for w in page.waitpoints if w.waitpoint_id == body.use_waitpoint_id]
     # One that is not open is refused by the suspension itself, in its own words; any key will do for that.
     return keys[0] if keys else generated_key(body.use_waitpoint_id)
+
+
+def _given_condition(body: Suspension) -> Condition:
+    """Read the condition of a caller that brings its own waitpoints: it says itself which one it listens on."""
+    if body.condition is not None:
+        return parse_condition(body.condition)
+    # Names are judged as everywhere; an empty one takes any signal, and the others keep their own slots.
+    friendly_condition([name for name in body.signals if name], "any", 0, "", ())
+    return list_condition(body.signals, body.mode or "any", body.count or 1, body.waitpoint_key or "")
 
 
 def _plan(body: Suspension, key: str) -> tuple[Condition, tuple[Binding, ...]]:
@@ -126,13 +153,15 @@ class WaitpointForm(Holding, frozen=True, kw_only=True):
 
     expires_in_ms: int
     waitpoint_key: str | None = None
+    waitpoint_id: Uuid | None = None
+    """The caller's own id, so that a repeat is recognised."""
 
 
 @endpoint("POST", "/v1/executions/{id}/waitpoints", Need.WORK, body=WaitpointForm)
 async def create_waitpoint(call: Call) -> Answer:
     """Open a waitpoint whose token can be handed out before suspending."""
     body: WaitpointForm = call.body
-    waitpoint_id = new_uuid()
+    waitpoint_id = body.waitpoint_id or new_uuid()
     created = await call.apply(
         CreateWaitpoint(
             **await holding(call), waitpoint_id=waitpoint_id, expires_in_ms=body.expires_in_ms,

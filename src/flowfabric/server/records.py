@@ -1,0 +1,184 @@
+"""Reads as records: the same routes, answered with the typed answer of the engine instead of the public shape.
+
+Our own client asks `GET <route>?question={"ReadHistory":{"after":5}}` with this media type. Who may ask what is decided
+by the route, as for everybody; what the path names is taken from the path; what a bound token may not see is left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+import msgspec
+from msgspec.structs import replace
+
+from flowfabric.engine import tail_when_ready
+from flowfabric.model.contracts.reads import (
+    Describe,
+    FeedPage,
+    GetPayload,
+    GetResult,
+    GetStep,
+    GetSuspension,
+    InboxPage,
+    ListAttempts,
+    ListExecutions,
+    ListLanes,
+    ListLeases,
+    ListPartition,
+    ListQueue,
+    ListWaitpoints,
+    ListWorkers,
+    ObserveSignals,
+    Question,
+    QueuePage,
+    ReadFeed,
+    ReadHistory,
+    ReadInbox,
+    ReadStream,
+    ReadSummary,
+    ReadToken,
+    TailStream,
+)
+from flowfabric.model.errors import NotFound
+from flowfabric.server.call import Answer, Call
+from flowfabric.server.errors import HttpError, bad_request
+from flowfabric.server.routing import Endpoint
+
+MEDIA_TYPE: Final = "application/vnd.flowfabric.record+json"
+FRAMES_MAX: Final = 1_000
+BLOCK_MAX_MS: Final = 30_000
+_NO_STORE: Final = (("cache-control", "no-store"),)
+
+_RUN: Final = "/v1/executions/{id}"
+QUESTIONS: Final[dict[str, tuple[type[Question[Any]], ...]]] = {
+    _RUN: (Describe,),
+    f"{_RUN}/detail": (GetPayload, ListAttempts, GetSuspension),
+    f"{_RUN}/result": (GetResult,),
+    f"{_RUN}/history": (ReadHistory,),
+    f"{_RUN}/signals": (ObserveSignals,),
+    f"{_RUN}/pending-waitpoints": (ListWaitpoints,),
+    f"{_RUN}/waitpoints/{{waitpoint_id}}/token": (ReadToken,),
+    f"{_RUN}/attempts/{{idx}}/stream": (ReadStream,),
+    f"{_RUN}/attempts/{{idx}}/stream/tail": (TailStream,),
+    f"{_RUN}/attempts/{{idx}}/stream/summary": (ReadSummary,),
+    f"{_RUN}/steps/{{name}}": (GetStep,),
+    "/v1/executions": (ListExecutions, ListQueue, ListPartition),
+    "/v1/waitpoints": (ReadInbox,),
+    "/v1/feed": (ReadFeed,),
+    "/v1/lanes": (ListLanes,),
+    "/v1/workers": (ListWorkers,),
+    "/v1/workers/{worker_id}/leases": (ListLeases,),
+}
+"""Which questions a route answers."""
+_IN_PATH: Final = {
+    "id": "execution_id", "idx": "attempt_index", "waitpoint_id": "waitpoint_id", "name": "step_name",
+    "worker_id": "worker_instance_id",
+}  # fmt: skip
+"""Which fields of a question the parts of a path are."""
+
+
+def wanted(headers: dict[bytes, bytes]) -> bool:
+    """Whether the caller asks for records."""
+    return headers.get(b"accept", b"") == MEDIA_TYPE.encode()
+
+
+async def answer(call: Call, route: Endpoint) -> Answer:
+    """Answer a question that a route knows."""
+    text = call.scope["query_string"].decode("latin-1")
+    query = parse_qs(text, keep_blank_values=True, max_num_fields=16)
+    question = _question(call, route, query.get("question", ["{}"])[-1])
+    wait_ms = query.get("block_ms", ["0"])[-1]
+    if not (wait_ms.isascii() and wait_ms.isdigit() and len(wait_ms) < 6 and int(wait_ms) <= BLOCK_MAX_MS):
+        raise bad_request(f"block_ms: must be an integer from 0 to {BLOCK_MAX_MS}", field="block_ms")
+    if isinstance(question, ReadToken):
+        return _record(await call.read(question), headers=_NO_STORE)
+    return _record(await _asked(call, question, int(wait_ms)))
+
+
+def _record(value: Any, headers: tuple[tuple[str, str], ...] = ()) -> Answer:
+    return Answer(value, content_type=MEDIA_TYPE, headers=headers)
+
+
+def _question(call: Call, route: Endpoint, text: str) -> Question[Any]:
+    known = {kind.__name__: kind for kind in QUESTIONS.get(route.path, ())}
+    if route.method != "GET" or not known:
+        raise HttpError(
+            406, "this route has no records; accept application/json", "not_acceptable", kind="not_acceptable"
+        )
+    in_path: dict[str, Any] = {_IN_PATH[name]: part for name, part in call.path.items()}
+    if "execution_id" in in_path:
+        in_path["execution_id"] = call.execution_id
+    try:
+        ((name, fields),) = msgspec.json.decode(text, type=dict[str, dict[str, Any]]).items()
+        question: Question[Any] = msgspec.convert(fields | in_path, known[name], strict=False)
+    except KeyError as error:
+        raise bad_request(f"question: ask one of {', '.join(known)} here", field="question") from error
+    except (ValueError, RecursionError) as error:
+        raise bad_request(f"question: {error}", field="question") from error
+    question.check()
+    return question
+
+
+async def _asked(call: Call, question: Question[Any], wait_ms: int) -> Any:
+    if "id" in call.path:
+        await call.visible()
+    if isinstance(question, ReadStream | TailStream):
+        return await _stream(call, question, wait_ms)
+    bound = call.principal.namespace
+    if bound and isinstance(question, ListExecutions | ListPartition | ListLanes):
+        question = replace(question, namespace=bound)
+    found = await call.read(question)
+    trim = _TRIM.get(type(question))
+    return found if trim is None or not bound else await trim(call, found, bound)
+
+
+async def _stream(call: Call, question: ReadStream | TailStream, wait_ms: int) -> Any:
+    if question.count > FRAMES_MAX:
+        raise bad_request(f"count: at most {FRAMES_MAX} frames in one answer", field="count")
+    with call.server.stream_ops.hold():
+        if isinstance(question, TailStream) and wait_ms:
+            return await call.while_connected(tail_when_ready(call.store, question, wait_ms))
+        return await call.read(question)
+
+
+# What a token that is bound to one namespace gets of a list over all of them.
+
+
+async def _feed(_: Call, page: FeedPage, bound: str) -> FeedPage:
+    return replace(page, entries=tuple(entry for entry in page.entries if entry.namespace == bound))
+
+
+async def _workers(_: Call, workers: tuple[Any, ...], bound: str) -> tuple[Any, ...]:
+    return tuple(worker for worker in workers if worker.namespace == bound)
+
+
+async def _queue(_: Call, page: QueuePage, bound: str) -> QueuePage:
+    return replace(page, runs=tuple(run for run in page.runs if run.namespace == bound))
+
+
+async def _inbox(call: Call, page: InboxPage, bound: str) -> InboxPage:
+    seen = [view for view in page.waitpoints if await inside(call, view.execution_id, bound)]
+    return replace(page, waitpoints=tuple(seen))
+
+
+async def _leases(call: Call, held: tuple[str, ...], bound: str) -> tuple[str, ...]:
+    return tuple([each for each in held if await inside(call, each, bound)])
+
+
+async def inside(call: Call, execution_id: str, bound: str) -> bool:
+    """Whether an execution exists and belongs to a namespace."""
+    with contextlib.suppress(NotFound):
+        return (await call.read(Describe(execution_id=execution_id))).run.namespace == bound
+    return False
+
+
+_TRIM: Final[dict[type[Question[Any]], Callable[[Call, Any, str], Awaitable[Any]]]] = {
+    ReadFeed: _feed,
+    ListWorkers: _workers,
+    ListQueue: _queue,
+    ReadInbox: _inbox,
+    ListLeases: _leases,
+}
