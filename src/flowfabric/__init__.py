@@ -9,6 +9,7 @@ Open a store, send it commands, ask it questions, and run an engine beside it::
 Commands and questions are the classes of `flowfabric.model.contracts`.
 """
 
+from flowfabric.client import HttpClient
 from flowfabric.engine import Engine
 from flowfabric.model import errors
 from flowfabric.model.errors import FlowFabricError
@@ -17,4 +18,4 @@ from flowfabric.storage.sqlite import SqliteStore
 
 __version__ = "0.1.0"
 
-__all__ = ["Engine", "FlowFabricError", "SqliteStore", "__version__", "errors", "open_store"]
+__all__ = ["Engine", "FlowFabricError", "HttpClient", "SqliteStore", "__version__", "errors", "open_store"]

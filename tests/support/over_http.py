@@ -107,11 +107,12 @@ class OverHttp:
 
 
 @asynccontextmanager
-async def served(store: Upkeep, **options: Any) -> AsyncIterator[str]:
+async def served(store: Upkeep, port: int = 0, **options: Any) -> AsyncIterator[str]:
     """Serve a store on a free loopback port, without an engine of its own: the tests move time. Yields the URL."""
     server = Server(store, **options)
     listener = socket.socket(proto=socket.IPPROTO_TCP)  # else asyncio leaves Nagle on: 40 ms a reply
-    listener.bind(("127.0.0.1", 0))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
     config = uvicorn.Config(
         server.app, http=protocol_with(Limits()), ws="none", lifespan="off", log_config=None, access_log=False
     )
@@ -122,14 +123,14 @@ async def served(store: Upkeep, **options: Any) -> AsyncIterator[str]:
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
+        for opened in http.servers:
+            opened.close()
+        listener.close()
         server.stop()
         for connection in list(http.server_state.connections):
             connection.shutdown()
         while http.server_state.connections or http.server_state.tasks:  # noqa: ASYNC110 - uvicorn has no event
             await asyncio.sleep(0)
-        for opened in http.servers:
-            opened.close()
-        listener.close()
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from typing import Any, Final, Self, TypeVar, cast
 from flowfabric.client import batches
 from flowfabric.client.address import Address, read_address
 from flowfabric.client.answers import decoded
+from flowfabric.client.inside import Inside
 from flowfabric.client.operations import OPERATIONS, not_offered, submission
 from flowfabric.client.questions import PATHS, answer_type, asked
 from flowfabric.client.reading import list_steps, read_frames
@@ -39,7 +40,7 @@ AT_ONCE: Final = 16
 """How many commands of one `apply_many` are under way together where there is no batch for them."""
 
 
-class HttpClient:
+class HttpClient(Inside):
     """A running server, used as a store is: `async with await HttpClient.open("http://localhost:9090") as ff: …`.
 
     Clients and workers need not know whether they hold this or a store. What stays inside the server is refused with

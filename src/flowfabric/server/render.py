@@ -27,9 +27,12 @@ def embedded(data: bytes) -> msgspec.Raw | None:
 def json_or_base64(name: str, data: bytes, encoding: str) -> dict[str, Any]:
     """Show stored bytes as the JSON value that they are, or under `<name>_base64`."""
     value = embedded(data) if encoding == JSON else None
-    if value is not None:
+    if value is None:
+        return {f"{name}_base64": base64.b64encode(data).decode()}
+    if bytes(value) == data:
         return {name: value}
-    return {f"{name}_base64": base64.b64encode(data).decode()}
+    # White space around a value is no part of it; who wants the bytes gets them besides.
+    return {name: value, f"{name}_base64": base64.b64encode(data).decode()}
 
 
 def signals(views: Iterable[SignalView]) -> list[dict[str, Any]]:

@@ -24,8 +24,13 @@ async def open_store(url: str, **options: Any) -> Upkeep:
     """Open the store that a URL names; a new one is ready for use, with a waitpoint secret of its own.
 
     `sqlite:///relative.db`, `sqlite:////absolute.db`, `sqlite://:memory:`, `:memory:` or a plain path. The options
-    are those of the store: see `SqliteStore.open`.
+    are those of the store: see `SqliteStore.open`. `http://host:port` and `https://…` reach the store of a server: see
+    `HttpClient.open`.
     """
+    if url.startswith(("http://", "https://")):
+        from flowfabric.client import HttpClient  # noqa: PLC0415 - the one import upwards, for the sake of one name
+
+        return await HttpClient.open(url, **options)
     store = await open_unseeded(url, **options)
     try:
         await _seed(store)
