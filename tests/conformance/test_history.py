@@ -15,8 +15,9 @@ from flowfabric.model.contracts.create import (
     Unpause,
 )
 from flowfabric.model.contracts.lease import Cancel, Delay, Renew, UpdateProgress
-from flowfabric.model.contracts.reads import FeedEntry, ReadFeed, ReadHistory
+from flowfabric.model.contracts.reads import FeedEntry, FeedPage, ReadFeed, ReadHistory
 from flowfabric.model.contracts.upkeep import LoseDeadLease, MarkLeaseExpired, PromoteDelayed, Purge
+from flowfabric.model.limits import DAY_MS
 from support.driver import LEASE, Driver
 from support.frames import append, patch
 from support.waiting import (
@@ -243,6 +244,7 @@ async def test_a_purge_leaves_nothing_behind(ff: Driver) -> None:
     dump = await ff.store.dump()
     uuid = task.execution_id.partition(":")[2].partition(":")[2]
     assert uuid
+    assert dump.records.pop("past")  # for a day, the feed still tells of it
     for part in (dump.records, dump.indexes, dump.history, dump.frames):
         assert uuid not in repr(part)
     await unanswered(ff, ReadHistory(execution_id=task.execution_id), "execution_not_found")
@@ -256,3 +258,32 @@ async def test_only_ended_work_is_purged(ff: Driver) -> None:
     await ff.store.apply(Purge(execution_id=task.execution_id))
     assert (await ff.show(task.execution_id)).public_state == "active"
     await ff.store.apply(Purge(execution_id=ff.new_id()))
+
+
+async def test_a_purge_leaves_no_gap_in_the_feed(ff: Driver) -> None:
+    task = await ff.running(policy={"stream_policy": {"retention_ttl_ms": 1}})
+    await ff.complete(task)
+    await ff.create()
+    before = await ff.store.read(ReadFeed(limit=1_000))
+    ff.clock.advance(1)
+    await ff.store.apply(Purge(execution_id=task.execution_id))
+    assert await ff.store.read(ReadFeed(limit=1_000)) == before
+    assert await ff.store.read(ReadFeed(after=1, limit=1)) == FeedPage(before.entries[1:2], 2, 0, before.last)
+    ff.clock.advance(DAY_MS - 1)
+    assert await ff.store.collect() == 0
+    assert await ff.store.read(ReadFeed(limit=1_000)) == before
+
+
+async def test_after_a_day_the_feed_says_from_where_on_it_is_whole(ff: Driver) -> None:
+    task = await ff.running(policy={"stream_policy": {"retention_ttl_ms": 1}})
+    await ff.complete(task)
+    other = await ff.create()
+    ff.clock.advance(1)
+    await ff.store.apply(Purge(execution_id=task.execution_id))
+    ff.clock.advance(DAY_MS)
+    assert await ff.store.collect(limit=2) >= 2
+    assert (await ff.store.read(ReadFeed())).floor == 2
+    await ff.store.collect()
+    page = await ff.store.read(ReadFeed())
+    assert [entry.execution_id for entry in page.entries] == [other]
+    assert (page.floor, page.next, page.last) == (3, 4, 4)

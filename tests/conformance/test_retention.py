@@ -123,6 +123,8 @@ async def test_purge_leaves_nothing_behind(ff: Driver) -> None:
     assert execution_id in repr(during)
     ff.clock.advance(DAY_MS)
     await ff.store.apply(Purge(execution_id=execution_id))
+    ff.clock.advance(DAY_MS)
+    await ff.store.collect()
     after = await ff.store.dump()
     assert execution_id not in repr(after)
     before.records.pop("worker", None)

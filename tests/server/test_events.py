@@ -305,7 +305,7 @@ async def test_readers_of_the_feed_that_come_back_while_it_grows_miss_nothing(ap
     assert len({(m.data["execution_id"], m.data["seq"]) for m in mine}) == 600
 
 
-async def test_a_cursor_that_is_too_old_is_told_so(api: Api) -> None:
+async def test_a_cursor_that_is_too_old_is_told_so(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     ff = driver(api)
     task = await ff.running(policy={"stream_policy": {"retention_ttl_ms": 1}})
     await ff.complete(task)
@@ -315,11 +315,22 @@ async def test_a_cursor_that_is_too_old_is_told_so(api: Api) -> None:
         await ff.store.apply(Purge(execution_id=task.execution_id))
         await asyncio.sleep(0.02)
     await ff.create()
+    async with listen(api, "/v1/feed", "1") as feed:  # it is gone, and the feed still tells of it
+        assert brief(await feed.take(2)) == [("state", "active"), ("state", "completed")]
+    monkeypatch.setattr("flowfabric.storage.sqlite.store.FEED_AFTER_PURGE_MS", 0)
+    await ff.store.collect()
     async with listen(api, "/v1/feed", "1") as feed:
         (message,) = await feed.rest()
     assert (message.event, message.id) == ("overrun", "")
     async with listen(api, "/v1/feed", str(message.data["oldest"] - 1)) as feed:
         assert brief(await feed.take(1)) == [("state", "waiting")]
+
+
+async def test_a_cursor_from_another_store_is_told_so(api: Api) -> None:
+    await driver(api).create()
+    async with listen(api, "/v1/feed", "1000") as feed:
+        (message,) = await feed.rest()
+    assert (message.event, message.data["oldest"]) == ("overrun", 1)
 
 
 @pytest.mark.parametrize("bad", ["x", "-1", "1.5", str(2**60), "٣"])

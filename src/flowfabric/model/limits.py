@@ -49,6 +49,8 @@ MAX_SIGNALS: Final = 10_000
 SIGNAL_LIST_LENGTH: Final = 1_000
 
 DEFAULT_DEDUP_MS: Final = DAY_MS
+FEED_AFTER_PURGE_MS: Final = DAY_MS
+"""How long the feed still tells of an execution after everything else of it was deleted."""
 DEFAULT_RETENTION_MS: Final = DAY_MS
 DEFAULT_MAX_RECLAIMS: Final = 100
 DEFAULT_MAX_REPLAYS: Final = 10

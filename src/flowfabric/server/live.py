@@ -157,7 +157,7 @@ class FeedReader:
         try:
             async with self._starting:
                 if self._task is None or self._task.done():
-                    self.position = await self._end()
+                    self.position = (await self._live.read(ReadFeed(after=0, limit=1))).last
                     self._task = asyncio.create_task(self._follow(), name="flowfabric-feed")
             yield
         finally:
@@ -176,31 +176,15 @@ class FeedReader:
         finally:
             self._listeners.discard(listener)
 
-    async def oldest(self) -> int:
-        """Return the first position that is kept, or 0."""
+    async def bounds(self) -> tuple[int, int]:
+        """Return the position after which nothing is missing, and the newest one."""
         page = await self._live.read(ReadFeed(after=0, limit=1))
-        return page.entries[0].position if page.entries else 0
+        return page.floor, page.last
 
     async def past(self, after: int) -> tuple[tuple[FeedEntry, ...], int]:
         """Return a page of what came after a position, and where to go on."""
         page = await self._live.read(ReadFeed(after=after, limit=PAGE))
         return page.entries, page.next
-
-    async def _end(self) -> int:
-        """Find the last position by looking at single rows: there is no other way to ask for it."""
-        low, high = 0, 1
-        while await self._more(high):
-            low, high = high, high * 2
-        while low < high:
-            middle = (low + high) // 2
-            if await self._more(middle):
-                low = middle + 1
-            else:
-                high = middle
-        return low
-
-    async def _more(self, after: int) -> bool:
-        return bool((await self._live.read(ReadFeed(after=after, limit=1))).entries)
 
     async def _follow(self) -> None:
         try:

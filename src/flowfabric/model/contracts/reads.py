@@ -419,6 +419,10 @@ class FeedPage(Page, frozen=True):
 
     entries: tuple[FeedEntry, ...]
     next: int
+    floor: int = 0
+    """Lines up to this position may be missing; all after it are there."""
+    last: int = 0
+    """The position of the newest line."""
 
 
 class ReadFeed(_Onward[FeedPage], frozen=True, kw_only=True):

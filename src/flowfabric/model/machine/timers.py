@@ -129,5 +129,5 @@ def purge(space: Workspace, command: Purge) -> Swept:
     if run.completed_at + run.retention_ms > space.now:
         return Swept("not_yet_due", run.public_state)
     space.put("execution", run.execution_id, value=None)
-    space.emit("purge", run.execution_id)
+    space.emit("purge", run.execution_id, value=run)
     return Swept("purged")

@@ -208,7 +208,8 @@ def list_partition(space: Workspace, question: ListPartition) -> IdPage:
 def read_feed(space: Workspace, question: ReadFeed) -> FeedPage:
     """Return the history of everything; at its end, the next place to look is where the reader stands."""
     entries = space.get("feed", question.after, question.limit)
-    return FeedPage(entries, entries[-1].position if entries else question.after)
+    floor, last = space.get("feed_bounds")
+    return FeedPage(entries, entries[-1].position if entries else question.after, floor, last)
 
 
 @step(ListLanes)

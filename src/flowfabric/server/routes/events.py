@@ -102,8 +102,12 @@ async def _changes(
     async with reader.following():
         after = reader.position if cursor is None else cursor
         yield b""
-        if cursor is not None and after + 1 < (oldest := await reader.oldest()):
-            yield overrun("what followed that id is no longer kept", oldest=oldest)
+        floor, last = await reader.bounds()
+        if after < floor:
+            yield overrun("what followed that id is no longer kept", oldest=floor + 1)
+            return
+        if after > last:  # the reader knows another store
+            yield overrun("that id was never sent", oldest=floor + 1)
             return
         while after < (told := reader.position):
             entries, position = await reader.past(after)

@@ -33,23 +33,27 @@ class MemoryStore(Front):
         self._batons: dict[str, tuple[str, int]] = {}
 
     async def _decide(self, commands: Sequence[Command[Any]]) -> list[Any]:
-        space, replies = self._run(commands)
-        self.tables.save(space)
-        self.hub.publish(*topics_of(space))
-        return replies
+        now = self.now()
+        return [self._step(command, now) for command in commands]
 
     async def _ask(self, question: Question[Any]) -> Any:
-        _, replies = self._run((question,))
-        return replies[0]
+        return self._run(question, self.now())[1]
 
-    def _run(self, commands: Sequence[Command[Any]]) -> tuple[Workspace, list[Any]]:
-        space = Workspace(self.now())
-        group = run_group(space, commands, [self._chance() for _ in commands])
+    def _step(self, command: Command[Any], now: int) -> Any:
+        space, reply = self._run(command, now)
+        self.tables.save(space)
+        self.hub.publish(*topics_of(space))
+        return reply
+
+    def _run(self, command: Command[Any], now: int) -> tuple[Workspace, Any]:
+        """Decide one command alone: what groups of commands are compared with."""
+        space = Workspace(now)
+        group = run_group(space, (command,), (self._chance(),))
         try:
             while True:
                 self.tables.load(space, next(group))
         except StopIteration as done:
-            return space, done.value
+            return space, done.value[0]
 
     async def take_baton(self, name: str, holder: str, ttl_ms: int) -> bool:
         """Hold or keep the right to do something alone, for a while."""

@@ -12,6 +12,7 @@ from typing import Any
 from flowfabric.model.contracts.base import Need
 from flowfabric.model.contracts.reads import FeedEntry, ListExecutions, ListPartition
 from flowfabric.model.indexes import claimable, placement, route_of, score
+from flowfabric.model.limits import FEED_AFTER_PURGE_MS
 from flowfabric.model.listing import LOOK_AHEAD, driven, id_page, matches, rows_to_look_at
 from flowfabric.model.machine import Effect, Head, Wishes, Workspace
 from flowfabric.model.presence import forget_at, presence, presence_key
@@ -35,6 +36,9 @@ class Tables:
         """Every lane that was ever used."""
         self.feed: list[FeedEntry] = []
         self.feed_position = 0
+        self.feed_floor = 0
+        self.gone_at: dict[int, int] = {}
+        """For each line that only the feed still keeps, by its position: since when."""
         self.frames: dict[tuple[str, int], list[Frame]] = defaultdict(list)
         self.waitpoint_order: dict[tuple[str, str], int] = {}
         self.waitpoint_count = 0
@@ -150,7 +154,12 @@ class Tables:
         return tuple(sorted(rows, key=lambda row: row[0])[:limit])
 
     def _feed(self, after: int, limit: int) -> tuple[FeedEntry, ...]:
-        return tuple([entry for entry in self.feed if entry.position > after][:limit])
+        past: list[FeedEntry] = list(self.records["past"].values())
+        later = [entry for entry in (*self.feed, *past) if entry.position > after]
+        return tuple(sorted(later, key=lambda entry: entry.position)[:limit])
+
+    def _feed_bounds(self) -> tuple[int, int]:
+        return self.feed_floor, self.feed_position
 
     def _workers(self) -> tuple[Worker, ...]:
         return tuple(self.records["worker"][key] for key in sorted(self.records["worker"]))
@@ -182,10 +191,7 @@ class Tables:
     # Saving.
 
     def save(self, space: Workspace) -> None:
-        """Take over what the group changed. What was purged goes first: its id may have come back in the group."""
-        for effect in space.effects:
-            if effect.kind == "purge":
-                self._on_purge(space, effect)
+        """Take over what a step changed."""
         for (kind, key), _, new in space.changes():
             if kind == "execution" and new is not None and key[0] not in self.order:
                 self.arrivals += 1
@@ -201,14 +207,11 @@ class Tables:
         for execution_id, event in space.events:
             self._tell(space, execution_id, event)
         for effect in space.effects:
-            if effect.kind != "purge":
-                getattr(self, f"_on_{effect.kind}")(space, effect)
+            getattr(self, f"_on_{effect.kind}")(space, effect)
 
     def _tell(self, space: Workspace, execution_id: str, event: Event) -> None:
         run = space.current["execution", (execution_id,)]
         self.feed_position += 1
-        if run is None:  # purged later in the same group, and its history with it
-            return
         self.feed.append(
             FeedEntry(
                 self.feed_position, run.execution_id, run.namespace, run.lane_id, run.execution_kind, run.flow_id,
@@ -225,11 +228,15 @@ class Tables:
     def _on_drop_steps(self, _: Workspace, effect: Effect) -> None:
         self._forget("step", effect.key[0])
 
-    def _on_purge(self, _: Workspace, effect: Effect) -> None:
+    def _on_purge(self, space: Workspace, effect: Effect) -> None:
         gone = effect.key[0]
         self.order.pop(gone, None)
         for kind in OWNED:
             self._forget(kind, gone)
+        for entry in self.feed:
+            if entry.execution_id == gone:
+                self.records["past"][entry.position,] = entry
+                self.gone_at[entry.position] = space.now
         self.feed = [entry for entry in self.feed if entry.execution_id != gone]
         for key in [key for key in self.frames if key[0] == gone]:
             del self.frames[key]
@@ -256,7 +263,15 @@ class Tables:
         dead = [key for key, worker in workers.items() if forget_at(worker) <= now]
         for key in dead:
             del workers[key]
-        return len(gone) + len(dead)
+        return len(gone) + len(dead) + self._forget_past(now - FEED_AFTER_PURGE_MS, limit)
+
+    def _forget_past(self, before: int, limit: int) -> int:
+        old = sorted((at, position) for position, at in self.gone_at.items() if at <= before)[:limit]
+        for _, position in old:
+            del self.gone_at[position]
+            del self.records["past"][position,]
+            self.feed_floor = max(self.feed_floor, position)
+        return len(old)
 
     def dump(self) -> Dump:
         """Return everything."""

@@ -165,8 +165,16 @@ class Loader:
 
     def _feed(self, keys: list[Row]) -> Plan[None]:
         answers = yield Fetch("feed", keys)
-        for key, rows in zip(keys, answers, strict=True):
-            self.space.learn(("feed", key), tuple(self._entry(*row) for row in rows))
+        gone = yield Fetch("past feed", keys)
+        for key, rows, past in zip(keys, answers, gone, strict=True):
+            entries = [self._entry(*row) for row in rows]
+            entries += (past_entry(*row) for row in past)
+            entries.sort(key=lambda entry: entry.position)
+            self.space.learn(("feed", key), tuple(entries[: key[1]]))
+
+    def _feed_bounds(self, keys: list[Row]) -> Plan[None]:
+        ((bounds,),) = yield Fetch("feed_bounds", keys)
+        self.space.learn(("feed_bounds", ()), bounds)
 
     @staticmethod
     def _entry(pos: int, line: bytes, rec: bytes) -> FeedEntry:
@@ -248,6 +256,13 @@ class Loader:
         return tuple(found), 0
 
 
+def past_entry(
+    pos: int, execution_id: str, namespace: str, lane: str, kind: str, flow_id: str, line: bytes
+) -> FeedEntry:
+    """Read a line of history whose execution is gone."""
+    return FeedEntry(pos, execution_id, namespace, lane, kind, flow_id, decode("history", line))
+
+
 def _tuple_of(kind: str, decoded: str) -> Callable[[Loader, list[Row]], Plan[None]]:
     """Answer a question with all records that its statement finds."""
 
@@ -271,6 +286,7 @@ _SPECIAL: Final[dict[str, Callable[[Loader, list[Row]], Plan[None]]]] = {
     "workers": _tuple_of("workers", "worker"),
     "inbox": Loader._inbox,  # noqa: SLF001
     "feed": Loader._feed,  # noqa: SLF001
+    "feed_bounds": Loader._feed_bounds,  # noqa: SLF001
     "lanes": Loader._lanes,  # noqa: SLF001
     "due": Loader._due,  # noqa: SLF001
     "executions": Loader._lists,  # noqa: SLF001

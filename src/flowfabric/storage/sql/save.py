@@ -223,6 +223,11 @@ class Saver:
         yield Write("delete step", [(self.key(effect.key[0]),) for effect in effects])
 
     def _purges(self, effects: list[Effect]) -> Plan[None]:
+        past: list[Row] = []
+        for run in (effect.value for effect in effects):
+            told = (run.execution_id, run.namespace, run.lane_id, run.execution_kind, run.flow_id)
+            past.append((self.space.now, *told, self.key(run.execution_id)))
+        yield Write("keep past", past)
         rows = [(self.key(effect.key[0]),) for effect in effects]
         for table in OWNED:
             yield Write(f"delete {table}", rows)

@@ -55,6 +55,9 @@ FETCH: Final[dict[str, LiteralString]] = {
     "where open = 1 and pos > ? order by pos limit ?",
     "feed": "select pos, history.rec, execution.rec from history join execution using (k) "
     "where pos > ? order by pos limit ?",
+    "past feed": "select pos, id, namespace, lane, kind, flow_id, rec from past where pos > ? order by pos limit ?",
+    "feed_bounds": "select (select value from counter where name = 'feed floor'), "
+    "(select value from counter where name = 'history')",
     "workers": "select rec from worker order by namespace, instance",
     "tallies": "select lane, state, sum(n) from tally group by lane, state having sum(n) > 0 order by lane, state",
     "tallies of namespace": "select lane, state, n from tally where namespace = ? and n > 0 order by lane, state",
@@ -93,6 +96,8 @@ WRITE: Final[dict[str, LiteralString]] = {
     "insert payload": "insert into payload (k, input, policy) values (?, ?, ?)",
     "delete payload": "delete from payload where k = ?",
     "insert history": "insert into history (pos, k, seq, rec) values (?, ?, ?, ?)",
+    "keep past": "insert into past (pos, gone_at, id, namespace, lane, kind, flow_id, rec) "
+    "select pos, ?, ?, ?, ?, ?, ?, rec from history where k = ?",
     "delete history": "delete from history where k = ?",
     "insert tag": "insert into tag (k, name, value) values (?, ?, ?)",
     "delete tag": "delete from tag where k = ?",
@@ -150,6 +155,9 @@ OTHER: Final[dict[str, LiteralString]] = {
     "collect workers": "delete from worker where expires <= ? returning instance",
     "collect": "delete from memo where key in (select key from memo where expires <= ? order by expires limit ?) "
     "returning key",
+    "forget past": "delete from past where pos in (select pos from past where gone_at <= ? order by gone_at, pos "
+    "limit ?) returning pos",
+    "raise floor": "update counter set value = ? where name = 'feed floor' and value < ?",
     "get meta": "select value from meta where name = ?",
     "put meta": "insert into meta (name, value) values (?, ?) on conflict (name) do nothing",
 }

@@ -9,9 +9,9 @@ from flowfabric.model.records import Execution, Payload
 from flowfabric.model.state import Public
 from flowfabric.storage.base import Dump, RepairReport
 from flowfabric.storage.sql.codec import decode
-from flowfabric.storage.sql.load import SEPARATOR
+from flowfabric.storage.sql.load import SEPARATOR, past_entry
 from flowfabric.storage.sql.save import index_columns
-from flowfabric.storage.sql.statements import NO_SCORE, WRITE
+from flowfabric.storage.sql.statements import NO_SCORE, OTHER, WRITE
 from flowfabric.storage.sqlite.session import Session
 
 PAGE: Final = 500
@@ -59,6 +59,8 @@ def _dump(session: Session) -> Dump:
         "select id, attempt, frame.rec from frame join execution using (k) order by n"
     ):
         frames.setdefault((id_, attempt), []).append(decode("frame", rec))
+    past = rows("select pos, id, namespace, lane, kind, flow_id, rec from past")
+    records["past"] = {row[:1]: past_entry(*row) for row in past}
     return Dump(
         records={kind: held for kind, held in records.items() if held},
         indexes={run[0]: {"placement": place} for run, place in _placements(session)},
@@ -87,6 +89,16 @@ def _placements(session: Session) -> list[tuple[tuple[str], Placement]]:
         )
         placements.append(((id_,), place))
     return placements
+
+
+def forget_past(session: Session, before: int, limit: int) -> int:
+    """Drop history that was kept for the feed alone, and say from where on the feed is whole."""
+    with session.writing():
+        gone = session.rows(OTHER["forget past"], (before, limit))
+        if gone:
+            floor = max(gone)[0]
+            session.rows(OTHER["raise floor"], (floor, floor))
+    return len(gone)
 
 
 def repair(session: Session, fix: bool) -> RepairReport:

@@ -17,13 +17,14 @@ from flowfabric.model.contracts.base import Command
 from flowfabric.model.contracts.reads import Question
 from flowfabric.model.errors import FlowFabricError, StoreBusy, StoreClosed
 from flowfabric.model.ids import Partitions
+from flowfabric.model.limits import FEED_AFTER_PURGE_MS
 from flowfabric.model.machine import Workspace
 from flowfabric.storage.base import Clock, Dump, RepairReport
 from flowfabric.storage.front import Front
 from flowfabric.storage.sql.unit import Unit
 from flowfabric.storage.sqlite.boot import prepare
 from flowfabric.storage.sqlite.connection import MEMORY, Synchronous, connect
-from flowfabric.storage.sqlite.inspect import dump, repair
+from flowfabric.storage.sqlite.inspect import dump, forget_past, repair
 from flowfabric.storage.sqlite.peers import Peers
 from flowfabric.storage.sqlite.session import Session
 from flowfabric.storage.sqlite.writer import Writer, defect
@@ -157,7 +158,10 @@ class SqliteStore(Front):
         now = self.now()
         memos = await self._once("collect", now, limit)
         workers = await self._once("collect workers", now)
-        return len(memos) + len(workers)
+        past: int = await self._writer.call(
+            lambda session: forget_past(session, now - FEED_AFTER_PURGE_MS, limit)
+        )
+        return len(memos) + len(workers) + past
 
     async def repair(self, *, fix: bool = True) -> RepairReport:
         """Compare every index entry with what its record implies."""
