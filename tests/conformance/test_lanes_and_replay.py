@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from flowfabric.model.contracts.create import Paused, PauseLane, Replay, Replayed, Unpaused, UnpauseLane
+from flowfabric.model.contracts.create import (
+    OpenLane,
+    Paused,
+    PauseLane,
+    Replay,
+    Replayed,
+    Unpaused,
+    UnpauseLane,
+)
 from flowfabric.model.contracts.lease import RetryScheduled, Task
 from flowfabric.model.contracts.reads import Describe, GetResult, ListAttempts, ListLanes, ListSteps
 from flowfabric.model.contracts.streams import PutStep
@@ -54,6 +62,20 @@ async def test_pausing_and_unpausing_a_lane_twice_changes_nothing(ff: Driver) ->
         assert await ff.store.apply(PauseLane(lane_id="a", reason="r")) == Paused()
     for _ in range(2):
         assert await ff.store.apply(UnpauseLane(lane_id="a")) == Unpaused()
+
+
+async def test_an_opened_lane_is_listed_while_nothing_is_in_it(ff: Driver) -> None:
+    assert await ff.store.apply(OpenLane(lane_id="new")) == Unpaused()
+    (lane,) = await ff.store.read(ListLanes())
+    assert (lane.lane_id, lane.counts, lane.paused_at) == ("new", (), 0)
+
+
+async def test_opening_a_lane_that_is_known_changes_nothing(ff: Driver) -> None:
+    await ff.store.apply(PauseLane(lane_id="a", reason="r"))
+    await ff.store.apply(OpenLane(lane_id="b"))
+    async with untouched(ff):
+        assert await ff.store.apply(OpenLane(lane_id="a")) == Paused()
+        assert await ff.store.apply(OpenLane(lane_id="b")) == Unpaused()
 
 
 @pytest.mark.parametrize("name", ["active", "suspended", "completed", "cancelled"])

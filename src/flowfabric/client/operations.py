@@ -202,6 +202,7 @@ NOT_OFFERED: Final[Mapping[type[Command[Any]], str]] = {
     upkeep.LoseDeadLease: "mark the worker dead: the server takes its leases in the same call",
     upkeep.SeedSecret: _SECRETS,
     upkeep.RotateSecret: _SECRETS,
+    create.OpenLane: "name the lanes in the server's settings; any other comes into being with its first execution",
     create.Block: "admission inside the engine blocks work; operators pause it",
     create.Unblock: "admission inside the engine lets work go on; operators unpause it",
     access.CreateToken: _TOKENS,

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import flowfabric
+from flowfabric.model.contracts.create import OpenLane
 from flowfabric.model.contracts.reads import ListKids
 from flowfabric.model.contracts.upkeep import RotateSecret, SeedSecret
 from flowfabric.model.errors import FlowFabricError, InvalidInput
@@ -41,6 +42,7 @@ async def start(
     try:
         if settings.hmac_secret:
             await seed_secret(ready, settings.hmac_secret)
+        await ready.apply_many([OpenLane(lane_id=lane) for lane in settings.lanes])
         server = kind(
             ready, settings=settings, registry=registry, tracing=tracing or tracing_from(os.environ)
         )

@@ -11,6 +11,7 @@ from flowfabric.model.contracts.create import (
     Block,
     ChangePriority,
     CreateExecution,
+    OpenLane,
     Pause,
     PauseLane,
     Replay,
@@ -102,7 +103,7 @@ FITTING: Final[dict[str, tuple[tuple[int, Kind], ...]]] = {
     "purged": ((1, CreateExecution), (1, Replay)),
 }  # fmt: skip
 ASIDE: Final[tuple[tuple[int, Kind], ...]] = (
-    (2, PauseLane), (3, RegisterWorker), (3, HeartbeatWorker), (1, MarkWorkerDead), (1, RotateSecret),
+    (2, PauseLane), (1, OpenLane), (3, RegisterWorker), (3, HeartbeatWorker), (1, MarkWorkerDead), (1, RotateSecret),
     (1, CreateToken), (1, DeleteToken),
 )  # fmt: skip
 """What is not about an execution."""

@@ -9,6 +9,7 @@ from flowfabric.model.contracts.create import (
     Block,
     ChangePriority,
     CreateExecution,
+    OpenLane,
     Pause,
     PauseLane,
     Replay,
@@ -134,6 +135,11 @@ def unpause(hand: Hand) -> Unpause:
 @maker(PauseLane)
 def pause_lane(hand: Hand) -> PauseLane:
     return PauseLane(lane_id=hand.draw.pick((*LANES, "empty", "")), reason=hand.draw.pick(("", "night")))
+
+
+@maker(OpenLane)
+def open_lane(hand: Hand) -> OpenLane:
+    return OpenLane(lane_id=hand.draw.pick((*LANES, "empty", "")))
 
 
 @maker(UnpauseLane)

@@ -209,6 +209,10 @@ class PauseLane(_LaneCommand, frozen=True, kw_only=True):
         checks.text("reason", self.reason, max_bytes=MAX_TEXT_BYTES, empty=True)
 
 
+class OpenLane(_LaneCommand, frozen=True, kw_only=True):
+    """Make a lane known before anything is in it; one that is known stays as it is."""
+
+
 class UnpauseLane(_LaneCommand, frozen=True, kw_only=True):
     """Allow claims on a lane again."""
 

@@ -8,6 +8,7 @@ from flowfabric.model.contracts.create import (
     AlreadySatisfied,
     Block,
     Blocked,
+    OpenLane,
     Pause,
     Paused,
     PauseLane,
@@ -157,6 +158,15 @@ def pause_lane(space: Workspace, command: PauseLane) -> Paused:
         paused = Lane(VERSION, command.lane_id, space.now, command.reason)
         space.put("lane", command.lane_id, value=paused)
     return Paused()
+
+
+@step(OpenLane)
+def open_lane(space: Workspace, command: OpenLane) -> Unpaused | Paused:
+    """Write a lane down, so that everybody lists it; say whether claims may take from it."""
+    lane: Lane | None = space.get("lane", command.lane_id)
+    if lane is None:
+        space.put("lane", command.lane_id, value=Lane(VERSION, command.lane_id))
+    return Paused() if lane is not None and lane.paused_at else Unpaused()
 
 
 @step(UnpauseLane)
