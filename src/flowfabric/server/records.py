@@ -87,8 +87,12 @@ def wanted(headers: dict[bytes, bytes]) -> bool:
 
 async def answer(call: Call, route: Endpoint) -> Answer:
     """Answer a question that a route knows."""
-    text = call.scope["query_string"].decode("latin-1")
-    query = parse_qs(text, keep_blank_values=True, max_num_fields=16)
+    try:
+        query = parse_qs(
+            call.scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=16
+        )
+    except ValueError as error:
+        raise bad_request("invalid query: too many parameters") from error
     question = _question(call, route, query.get("question", ["{}"])[-1])
     wait_ms = query.get("block_ms", ["0"])[-1]
     if not (wait_ms.isascii() and wait_ms.isdigit() and len(wait_ms) < 6 and int(wait_ms) <= BLOCK_MAX_MS):
@@ -116,7 +120,7 @@ def _question(call: Call, route: Endpoint, text: str) -> Question[Any]:
         question: Question[Any] = msgspec.convert(fields | in_path, known[name], strict=False)
     except KeyError as error:
         raise bad_request(f"question: ask one of {', '.join(known)} here", field="question") from error
-    except (ValueError, RecursionError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise bad_request(f"question: {error}", field="question") from error
     question.check()
     return question

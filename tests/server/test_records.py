@@ -1,0 +1,98 @@
+"""Reads as records, and the routes that our own client uses: what is wrong is refused and named."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from flowfabric.server.records import MEDIA_TYPE
+from support.server import Api
+from support.sse import listen
+from support.work import act, claim, create, path
+
+ACCEPT = {"Accept": MEDIA_TYPE}
+
+
+async def ask(api: Api, where: str, question: str, **query: str) -> Any:
+    return await api.call("GET", where, headers=ACCEPT, question=question, **query)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "", "nope", "[1]", "{}", "1", '{"A":{}}', '{"Describe":1}', '{"Describe":{},"GetResult":{}}',
+        '{"ReadHistory":{"after":"x"}}', '{"ReadHistory":{"limit":0}}', '{"ReadHistory":{"limit":null}}',
+        '{"ReadHistory":{"after":' + "[" * 5_000, '{"ReadHistory":{"actor":"\\ud800"}}', '{"Complete":{}}',
+    ],
+)  # fmt: skip
+async def test_bad_questions_are_refused(api: Api, question: str) -> None:
+    execution_id = await create(api)
+    reply = await ask(api, path(execution_id, "history"), question)
+    assert (reply.status, reply.json["code"]) == (400, "invalid_input"), reply
+
+
+async def test_what_the_path_says_counts(api: Api) -> None:
+    execution_id, other = await create(api), await create(api)
+    question = json.dumps({"Describe": {"execution_id": other}})
+    reply = await ask(api, path(execution_id), question)
+    assert (reply.status, reply.headers["content-type"]) == (200, MEDIA_TYPE)
+    assert execution_id in reply.raw.decode()
+    assert other not in reply.raw.decode()
+    assert (await ask(api, path("nonsense"), question)).status == 400
+
+
+async def test_routes_without_records_say_so(api: Api) -> None:
+    assert (await ask(api, "/v1/stats", '{"ListLanes":{}}')).status == 406
+    reply = await api.call("POST", "/v1/submit", {"kind": "k"}, headers=ACCEPT)
+    assert (reply.status, reply.json["code"]) == (406, "not_acceptable")
+    assert (await api.get("/v1/executions")).json["executions"] == []
+
+
+async def test_limits_hold_for_records_too(api: Api) -> None:
+    execution_id = await create(api)
+    where = path(execution_id, "attempts/0/stream/tail")
+    assert (await ask(api, where, '{"TailStream":{"count":1001}}')).status == 400
+    assert (await ask(api, where, '{"TailStream":{}}', block_ms="30001")).status == 400
+    assert (await ask(api, where, '{"TailStream":{}}', **{f"x{n}": "" for n in range(20)})).status == 400
+
+
+async def test_a_grant_is_claimed_by_name(api: Api) -> None:
+    execution_id = await create(api)
+    worker = {"worker_id": "w", "worker_instance_id": "w-1"}
+    lease = "5d0c2a52-5f0e-4c41-9a7d-2f1f6f1f9a10"
+    claiming = worker | {"by": "grant", "lease_id": lease, "attempt_id": lease}
+    reply = await api.post(path(execution_id, "claim"), claiming)
+    assert (reply.status, reply.json["code"]) == (409, "invalid_claim_grant")
+    granted = await api.post(path(execution_id, "grant"), worker | {"grant_ttl_ms": 5_000})
+    assert granted.json["Granted"]["execution_id"] == execution_id
+    claimed = (await api.post(path(execution_id, "claim"), claiming)).json["Claimed"]
+    assert claimed["fence"]["lease_id"] == lease
+    assert (await api.get("/v1/workers/w-1/leases")).json["executions"] == [execution_id]
+    assert (await api.get(path(execution_id, "signals"))).json == {"signals": []}
+    missing = await api.post(path(execution_id, "claim"), worker | {"by": "grant", "lease_id": lease})
+    assert (missing.status, missing.json["field"]) == (422, "attempt_id")
+
+
+async def test_a_waitpoint_is_closed(api: Api) -> None:
+    await create(api)
+    task = await claim(api)
+    opened = (await act(api, task, "waitpoints", expires_in_ms=1_000))["Created"]["waitpoint_id"]
+    where = path(task["execution_id"], "waitpoints", opened)
+    assert (await api.delete(where)).json == {"Closed": {"already": False}}
+    assert (await api.delete(where)).json == {"Closed": {"already": True}}
+
+
+@pytest.mark.parametrize("topics", [[], ["due"], ["*"], ["lane:"], ["execution:x"], [""], ["a"] * 501, [1]])
+async def test_bad_topics_are_refused(api: Api, topics: list[Any]) -> None:
+    reply = await api.post("/v1/wakeups", {"topics": topics})
+    assert reply.status in {400, 422}
+    assert reply.json["field"].startswith("topics")
+
+
+async def test_the_feed_is_a_stream_unless_records_are_asked_for(api: Api) -> None:
+    async with listen(api, "/v1/feed") as feed:
+        await create(api)
+        assert (await feed.take(1))[0].event == "state"
+    assert (await ask(api, "/v1/feed", '{"ReadFeed":{}}')).json["entries"]
