@@ -15,7 +15,7 @@ from support.work import act, claim, create, path
 ACCEPT = {"Accept": MEDIA_TYPE}
 
 
-async def ask(api: Api, where: str, question: str, **query: str) -> Any:
+async def ask(api: Api, where: str, question: str, **query: Any) -> Any:
     return await api.call("GET", where, headers=ACCEPT, question=question, **query)
 
 
