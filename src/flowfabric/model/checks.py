@@ -87,6 +87,8 @@ def lane(value: object, field: str = "lane_id") -> str:
 
 def integer(field: str, value: object, low: int = 0, high: int = MAX_INT) -> int:
     """Check an integer from `low` to `high`, and never beyond what every store keeps exactly."""
+    if type(value) is int and low <= value <= high and -MAX_INT <= value <= MAX_INT:
+        return value
     low, high = max(low, -MAX_INT), min(high, MAX_INT)
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         raise invalid(field, f"must be an integer from {low} to {high}")

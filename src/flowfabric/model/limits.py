@@ -7,6 +7,9 @@ from typing import Final
 MAX_INT: Final = 2**53 - 1
 """Largest integer that every store keeps exactly."""
 
+MAX_COUNT: Final = 2**32 - 1
+"""Largest number of retries, replays and the like that a policy may name."""
+
 DAY_MS: Final = 86_400_000
 NEVER: Final = 9_999_999_999_999
 """Score of something that has no time of its own."""

@@ -94,15 +94,15 @@ def parse_policy(text: str | bytes) -> Policy:
         retryable_categories=retry.retryable_categories,
         attempt_timeout_ms=timeout.integer("attempt_timeout_ms", 0),
         execution_deadline_ms=timeout.integer("execution_deadline_ms", 0),
-        max_reclaim_count=root.integer("max_reclaim_count", timeout.integer("max_reclaim_count", -1)),
+        max_reclaim_count=root.count("max_reclaim_count", timeout.count("max_reclaim_count", -1)),
         suspension_timeout_ms=suspension.integer("default_timeout_ms", 0),
         suspension_timeout_behavior=_read_behavior(suspension),
-        max_replay_count=root.integer("max_replay_count", limits.DEFAULT_MAX_REPLAYS),
+        max_replay_count=root.count("max_replay_count", limits.DEFAULT_MAX_REPLAYS),
         required_capabilities=_read_capabilities(root),
         dedup_window_ms=root.integer("dedup_window_ms", limits.DEFAULT_DEDUP_MS),
         stream_maxlen=stream.integer("retention_maxlen", 0) or limits.STREAM_MAXLEN,
         retention_ms=stream.integer("retention_ttl_ms", limits.DEFAULT_RETENTION_MS),
-        max_signals=root.integer("max_signals_per_execution", limits.MAX_SIGNALS),
+        max_signals=root.count("max_signals_per_execution", limits.MAX_SIGNALS),
         priority=_read_priority(root),
         delay_until=root.integer("delay_until", 0),
         budget_ids=_read_budgets(root),
@@ -189,7 +189,7 @@ def _read_retry(root: Fields) -> Policy:
         kind = backoff.choice("type", ("exponential", "fixed"), "")
     exponential = kind == "exponential"
     return Policy(
-        max_retries=retry.integer("max_retries", limits.DEFAULT_MAX_RETRIES),
+        max_retries=retry.count("max_retries", limits.DEFAULT_MAX_RETRIES),
         backoff=kind,
         delay_ms=backoff.integer("delay_ms", 0 if exponential else DEFAULT_DELAY_MS),
         initial_delay_ms=backoff.integer("initial_delay_ms", DEFAULT_DELAY_MS if exponential else 0),
@@ -209,7 +209,7 @@ def _read_behavior(suspension: Fields) -> str:
 def _read_priority(root: Fields) -> int:
     if not root.has("priority"):
         return -1
-    return min(max(root.integer("priority", 0, low=-limits.MAX_INT), 0), limits.MAX_PRIORITY)
+    return min(max(root.integer("priority", 0, -(2**31), 2**31 - 1), 0), limits.MAX_PRIORITY)
 
 
 def _read_budgets(root: Fields) -> tuple[str, ...]:

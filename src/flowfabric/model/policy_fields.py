@@ -50,13 +50,17 @@ class Fields:
                 raise self.wrong(f"{name}[{index}]", "not_object", "must be an object")
             yield Fields(value, f"{self._path}{name}[{index}].")
 
-    def integer(self, name: str, default: int, low: int = 0) -> int:
+    def integer(self, name: str, default: int, low: int = 0, high: int = limits.MAX_INT) -> int:
         """Read an integer that every store keeps exactly."""
         value: int = self._of(name, default, int, "not_integer", "an integer")
-        if self.has(name) and not low <= value <= limits.MAX_INT:
+        if self.has(name) and not low <= value <= high:
             reason = "too_small" if value < low else "too_large"
-            raise self.wrong(name, reason, f"must be from {low} to {limits.MAX_INT}")
+            raise self.wrong(name, reason, f"must be from {low} to {high}")
         return value
+
+    def count(self, name: str, default: int) -> int:
+        """Read how often something may happen: 32 bits."""
+        return self.integer(name, default, high=limits.MAX_COUNT)
 
     def number(self, name: str, default: float) -> float:
         """Read a number that is finite and not negative."""

@@ -26,7 +26,8 @@ class Command(Struct, Generic[R_co], frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Refuse whatever is wrong in the command itself, before any store sees it."""
-        checks.text("actor", self.actor, max_bytes=MAX_NAME_BYTES, empty=True)
+        if self.actor != "":
+            checks.text("actor", self.actor, max_bytes=MAX_NAME_BYTES, empty=True)
 
     def needs(self) -> tuple[Need, ...]:
         """Name the records that the step certainly reads, so that a group loads them together."""
@@ -78,10 +79,12 @@ class HolderCommand(ExecutionCommand[R_co], frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Refuse ill-formed fence parts; whether the shape is enough is decided with the record."""
-        super().check()
-        checks.text("source", self.source, max_bytes=MAX_NAME_BYTES, empty=True)
-        if self.fence.lease_id:
-            check_uuid("fence.lease_id", self.fence.lease_id)
-        if self.fence.attempt_id:
-            check_uuid("fence.attempt_id", self.fence.attempt_id)
-        checks.integer("fence.lease_epoch", self.fence.lease_epoch, -1, MAX_INT)
+        Command.check(self)
+        if self.source != "worker":
+            checks.text("source", self.source, max_bytes=MAX_NAME_BYTES, empty=True)
+        fence = self.fence
+        if fence.lease_id:
+            check_uuid("fence.lease_id", fence.lease_id)
+        if fence.attempt_id:
+            check_uuid("fence.attempt_id", fence.attempt_id)
+        checks.integer("fence.lease_epoch", fence.lease_epoch, -1, MAX_INT)

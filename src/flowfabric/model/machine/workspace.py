@@ -254,15 +254,16 @@ class Workspace:
         details: tuple[tuple[str, str], ...] = (),
     ) -> Execution:
         """Write a draft of an execution together with the line of history that tells of the change."""
-        need = ("execution", (run.execution_id,))
+        execution_id = run.execution_id
+        need = ("execution", (execution_id,))
         assert run is not self.current.get(need), "a step changes copies, never what is stored"
-        run.event_count += 1
+        run.event_count = seq = run.event_count + 1
         self._staged[need] = run
         line = Event(
-            run.event_count, self.now, event, run.attempt.index, run.current_lease_epoch, actor, reason, before,
-            run.public_state, details,
+            seq, self.now, event, run.attempt.index, run.current_lease_epoch, actor, reason, before, run.public_state,
+            details,
         )  # fmt: skip
-        self._staged_events.append((run.execution_id, line))
+        self._staged_events.append((execution_id, line))
         return run
 
     def touch(self, run: Execution) -> None:
@@ -276,17 +277,20 @@ class Workspace:
 
     def keep(self) -> None:
         """Make the staged changes of a step part of the group."""
+        current, original = self.current, self.original
         for need, value in self._staged.items():
-            if need not in self.original:
-                self.original[need] = self.current.get(need)
-            self.current[need] = value
-            if need[0] == "execution":
+            if need not in original:
+                original[need] = current.get(need)
+            current[need] = value
+            kind = need[0]
+            if kind == "execution":
                 if value is not None:
                     self._note(value)
-            elif need[0] == "lane":
+            elif kind == "lane":
                 self._routes.clear()
-        self.effects += self._staged_effects
         self.events += self._staged_events
+        if self._staged_effects:
+            self.effects += self._staged_effects
         self.drop()
 
     def drop(self) -> None:
@@ -311,12 +315,13 @@ class Workspace:
     def moves(self) -> list[Move]:
         """Return every changed execution with its new places in the indexes; the group must be decided."""
         if self._moves is None:
-            self._moves = []
+            current = self.current
+            self._moves = moves = []
             for need, old in self.original.items():
-                if need[0] == "execution":
-                    new = self.current[need]
-                    entered = None if new is None else placement(new)
-                    self._moves.append(Move(need[1][0], old, new, entered))
+                kind, key = need
+                if kind == "execution":
+                    new = current[need]
+                    moves.append(Move(key[0], old, new, None if new is None else placement(new)))
         return self._moves
 
     def changes(self) -> Iterable[tuple[Need, Any, Any]]:

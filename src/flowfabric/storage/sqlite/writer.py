@@ -7,7 +7,9 @@ import contextlib
 import queue
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+from msgspec import Struct
 
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.errors import FlowFabricError, InternalError, StoreBusy, StoreClosed, StoreFull
@@ -20,7 +22,7 @@ MAX_GROUP: Final = 256
 """Commands in one transaction; more would make the first of them wait for the last."""
 
 
-class Job(NamedTuple):
+class Job(Struct, frozen=True):
     """Commands to decide, or a function to run on the writer's session; the future takes the answer."""
 
     future: asyncio.Future[Any]
