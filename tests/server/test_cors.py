@@ -47,6 +47,8 @@ async def test_a_star_means_everybody(serve: Serve) -> None:
     }
     plain = await api.call("GET", "/healthz", headers={"Origin": PAGE})
     assert allowing(plain) == {"access-control-allow-origin": "*", "access-control-expose-headers": "*"}
+    counted = await api.call("GET", "/metrics", headers={"Origin": PAGE})
+    assert (counted.status, allowing(counted), allowing(await preflight(api, "/metrics"))) == (200, {}, {})
 
 
 async def test_a_list_names_exact_origins(serve: Serve) -> None:

@@ -167,6 +167,46 @@ async def test_a_bad_id_in_the_path(api: Api, bad: str) -> None:
         assert reply.json["error"].startswith("invalid execution_id: ")
 
 
+@pytest.mark.parametrize(
+    ("bad", "problem"),
+    [
+        ("nonsense", "is missing the `{fp:N}:` hash-tag prefix: nonsense"),
+        ("{fp:01}:7c9e6679-7425-40de-944b-e07fc1f90ae7", "partition index is not a valid u16: 01"),
+        ("{fp:1}:7C9E", "UUID suffix is not a valid UUID: 7C9E"),
+        ("x" * 5_000, "is missing the `{fp:N}:` hash-tag prefix: " + "x" * 256),
+    ],
+)
+async def test_a_bad_id_is_shown_with_what_it_lacks(api: Api, bad: str, problem: str) -> None:
+    reply = await api.get(path(bad))
+    assert reply.json["error"] == f"invalid execution_id: execution_id {problem}"
+
+
+@pytest.mark.parametrize("end", ["{fp:65536}:%s", "{fp:7}:%s\n"])
+async def test_a_bad_id_in_the_body_is_a_bad_shape(api: Api, end: str) -> None:
+    odd = end % "7c9e6679-7425-40de-944b-e07fc1f90ae7"
+    execution_id = await create(api)
+    cancel = {"execution_id": odd, "reason": "r", "now": 1}
+    for reply in (
+        await api.post("/v1/executions", classic(execution_id=odd)),
+        await api.post(path(execution_id, "cancel"), cancel),
+    ):
+        assert (reply.status, reply.json["field"]) == (422, "execution_id")
+    assert (await api.post("/v1/executions", classic(lane_id="a\n"))).status == 422
+
+
+@pytest.mark.parametrize("now", [-1, 0, 2**63 - 1])
+async def test_the_clock_of_the_caller_does_not_matter(api: Api, now: int) -> None:
+    assert (await api.post("/v1/executions", classic(now=now))).status == 201
+
+
+@pytest.mark.parametrize(
+    "policy", [{"max_replay_count": 2**32}, {"retry_policy": {"max_retries": 2**32}}, {"priority": 2**31}]
+)
+async def test_a_number_out_of_range_in_the_policy(api: Api, policy: dict[str, Any]) -> None:
+    reply = await api.post("/v1/executions", classic(policy=policy))
+    assert (reply.status, reply.json["field"]) == (422, "policy")
+
+
 async def test_a_result_is_there_when_completed(api: Api) -> None:
     execution_id = await create(api)
     assert (await api.get(path(execution_id, "result"))).status == 404

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -147,6 +148,34 @@ async def test_a_summary(api: Api) -> None:
     assert reply["last_updated_ms"] > 0
 
 
-async def test_frames_of_nothing(api: Api) -> None:
-    reply = await api.get(path(NOBODY, "attempts", "0", "stream"))
-    assert (reply.status, reply.json["error"]) == (404, "not found: execution")
+async def test_frames_of_nothing_are_those_of_a_stream_never_written(api: Api) -> None:
+    stream = path(NOBODY, "attempts", "0", "stream")
+    begin = time.monotonic()
+    for where in (stream, f"{stream}/tail", f"{stream}/tail?block_ms=300"):
+        reply = await api.get(where)
+        assert (reply.status, reply.json) == (200, {"frames": [], "count": 0})
+    assert 0.29 <= time.monotonic() - begin < 2
+
+
+async def test_a_tail_may_be_there_before_its_execution(api: Api) -> None:
+    stream = path(NOBODY, "attempts", "0", "stream")
+    tail = asyncio.create_task(api.get(f"{stream}/tail", block_ms=10_000))
+    await asyncio.sleep(0.1)
+    await create(api, execution_id=NOBODY)
+    await append(api, await claim(api), "hi")
+    assert (await asyncio.wait_for(tail, 5)).json["count"] == 1
+
+
+async def test_a_shutdown_ends_the_tails_under_way_and_takes_no_new_ones(api: Api) -> None:
+    task, stream = await started(api)
+    tail = asyncio.create_task(api.get(f"{stream}/tail", block_ms=30_000))
+    end = asyncio.create_task(api.get(path(task["execution_id"], "wait"), timeout_ms=30_000))
+    await asyncio.sleep(0.2)
+    api.server.stopping.set()
+    tailed = await asyncio.wait_for(tail, 5)
+    assert (tailed.status, tailed.json) == (200, {"frames": [], "count": 0})
+    waited = await asyncio.wait_for(end, 5)
+    assert (waited.status, waited.json["terminal"]) == (200, False)
+    for where in (stream, f"{stream}/tail"):
+        reply = await api.get(where)
+        assert (reply.status, reply.json["kind"], reply.headers["retry-after"]) == (503, "unavailable", "1")

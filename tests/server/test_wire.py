@@ -83,6 +83,17 @@ async def test_a_field_is_called_what_its_sender_calls_it(api: Api, body: dict[s
     assert [item.get("field") for item in batch.json["results"]] == [field, None]
 
 
+@pytest.mark.parametrize(
+    "data",
+    [b"{", b"{} x", b'{"lane":1', b'{"lane":1} x', b'{"x":"\xff"}', b'{"kind":"k","input":["\xff"]}', b""],
+)
+async def test_a_fault_of_syntax_is_named_before_one_of_shape(api: Api, data: bytes) -> None:
+    json = {"Content-Type": "application/json"}
+    for where in ("/v1/submit", "/v1/executions", "/v1/workers/w/claim"):
+        reply = await api.call("POST", where, data=data or b" ", headers=json)
+        assert (reply.status, reply.json["error"][:25]) == (400, "invalid JSON: Bad Request")
+
+
 async def test_a_step_has_a_name(api: Api) -> None:
     await create(api)
     task = await claim(api)

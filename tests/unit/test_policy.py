@@ -140,7 +140,7 @@ def test_reclaim_count_falls_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given_", "kept"), [(-5, 0), (0, 0), (9_000, 9_000), (9_001, 9_000), (limits.MAX_INT, 9_000)]
+    ("given_", "kept"), [(-5, 0), (0, 0), (9_000, 9_000), (9_001, 9_000), (2**31 - 1, 9_000)]
 )
 def test_priority_is_clamped(given_: int, kept: int) -> None:
     assert parse_policy(json.dumps({"priority": given_})).priority == kept
@@ -197,6 +197,9 @@ def test_size_limit() -> None:
         ({"priority": True}, "priority:not_integer"),
         ({"priority": 2**53}, "priority:too_large"),
         ({"priority": -(2**53)}, "priority:too_small"),
+        ({"priority": 2**31}, "priority:too_large"),
+        ({"retry_policy": {"max_retries": 2**32}}, "retry_policy.max_retries:too_large"),
+        ({"timeout_policy": {"max_reclaim_count": 2**32}}, "timeout_policy.max_reclaim_count:too_large"),
         ({"delay_until": -1}, "delay_until:too_small"),
         ({"delay_until": "soon"}, "delay_until:not_integer"),
         ('{"delay_until":%s}' % ("9" * 5_000), "delay_until:too_large"),

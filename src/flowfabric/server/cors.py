@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 ANY: Final = "*"
+METRICS: Final = "/metrics"
+"""For collectors, never for pages."""
 METHODS: Final = "GET,POST,PUT,DELETE"
 EXPOSED: Final = "x-request-id,retry-after"
 VARY: Final = b"origin, access-control-request-method, access-control-request-headers"
@@ -38,6 +40,8 @@ class Cors:
             await self._app(scope, receive, send)
 
     def _allowed(self, scope: Scope) -> bytes:
+        if scope["path"] == METRICS:
+            return b""
         if self._any:
             return ANY.encode()
         origin: bytes = next((value for name, value in scope["headers"] if name == b"origin"), b"")

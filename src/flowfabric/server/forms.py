@@ -20,12 +20,19 @@ U16 = Annotated[int, Meta(ge=0, le=2**16 - 1)]
 U32 = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 U64 = Annotated[int, Meta(ge=0, le=MAX_INT)]
 Ms = Annotated[int, Meta(ge=0, le=MAX_INT, description="milliseconds since 1970")]
-_ID: Final = r"^\{fp:(0|[1-9][0-9]{0,4})\}:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
-_UUID: Final = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+Clock = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1, description="the caller's clock, in ms; not used")]
+END: Final = r"$(?!\n)"
+"""The end of the text; a dollar alone would let a line break through."""
+_HEX: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_INDEX: Final = r"0|[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"
+_ID: Final = rf"^\{{fp:({_INDEX})\}}:{_HEX}{END}"
+_UUID: Final = rf"^{_HEX}{END}"
 ExecutionIdText = Annotated[str, Meta(pattern=_ID)]
 Uuid = Annotated[str, Meta(pattern=_UUID)]
-LaneText = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[\x20-\x7e]+$")]
+LaneText = Annotated[str, Meta(min_length=1, max_length=64, pattern=rf"^[\x20-\x7e]+{END}")]
 Byte = Annotated[int, Meta(ge=0, le=255)]
+SHOWN: Final = 256
+"""So much of what somebody sent is shown to them again."""
 
 
 class FenceForm(Struct, frozen=True):
@@ -117,8 +124,21 @@ def path_execution(text: str, partitions: Partitions) -> str:
     try:
         check_execution_id(text, partitions)
     except FlowFabricError as error:
-        raise bad_request(f"invalid execution_id: {error.text}", field="execution_id") from error
+        raise bad_request(
+            f"invalid execution_id: {_what_is_wrong(text, error)}", field="execution_id"
+        ) from error
     return text
+
+
+def _what_is_wrong(text: str, error: FlowFabricError) -> str:
+    """Say what an execution id lacks, and show the part in question."""
+    index, _, uuid_text = text.removeprefix("{fp:").partition("}:")
+    problem, part = {
+        "MissingTag": ("is missing the `{fp:N}:` hash-tag prefix", text),
+        "InvalidPartitionIndex": ("partition index is not a valid u16", index),
+        "InvalidUuid": ("UUID suffix is not a valid UUID", uuid_text),
+    }.get(error.details[0], (error.text, ""))
+    return f"execution_id {problem}: {part[:SHOWN]}" if part else f"execution_id {problem}"
 
 
 def text_or_base64(data: bytes) -> dict[str, Any]:

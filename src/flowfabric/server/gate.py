@@ -132,9 +132,12 @@ class Gate:
 def decode_body(decoder: msgspec.json.Decoder[Any], data: bytes) -> Any:
     """Read a JSON body: a fault of syntax is 400, of shape 422, and both say where."""
     try:
-        return decoder.decode(data)
-    except msgspec.ValidationError as error:
-        raise _misshapen(str(error)) from error
+        try:
+            data.decode()  # msgspec does not look into the text that it skips or keeps as it is
+            return decoder.decode(data)
+        except msgspec.ValidationError as error:
+            msgspec.json.decode(data)  # of two faults that of the syntax is named, wherever it stands
+            raise _misshapen(str(error)) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise HttpError(400, f"{BAD_SYNTAX}: {error}", "invalid_input", kind="invalid_input") from error
     except RecursionError as error:

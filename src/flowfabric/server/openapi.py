@@ -13,6 +13,7 @@ import msgspec
 from flowfabric import __version__
 from flowfabric.server.answers import ANSWERS, PLAIN, SHAPES, Schema, ref
 from flowfabric.server.examples import ANSWER_EXAMPLES, BODY_EXAMPLES
+from flowfabric.server.forms import END
 from flowfabric.server.roles import Need
 from flowfabric.server.routes import load_routes
 from flowfabric.server.routing import Endpoint, endpoints
@@ -78,9 +79,9 @@ def document() -> dict[str, Any]:
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }  # fmt: skip
-    plain: dict[str, Any] = json.loads(
-        msgspec.json.encode(written)
-    )  # tuples become lists, as readers see them
+    text = msgspec.json.encode(written).decode()  # tuples become lists, as readers see them
+    # In the patterns of JSON Schema a dollar is the end of the text and nothing else.
+    plain: dict[str, Any] = json.loads(text.replace(json.dumps(END)[1:-1], "$"))
     return plain
 
 

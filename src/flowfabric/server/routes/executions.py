@@ -19,6 +19,7 @@ from flowfabric.server.forms import (
     I32,
     U16,
     ByteList,
+    Clock,
     ExecutionIdText,
     LaneText,
     Ms,
@@ -44,7 +45,7 @@ class Creation(Struct, frozen=True):
     creator_identity: str
     partition_id: U16
     """A copy of what the id says; the id decides."""
-    now: Ms
+    now: Clock
     """The caller's clock; the store's decides."""
     payload_encoding: str | None = None
     idempotency_key: str | None = None

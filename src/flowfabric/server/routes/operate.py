@@ -24,15 +24,7 @@ from flowfabric.model.contracts.waiting import (
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.errors import from_engine, unprocessable
-from flowfabric.server.forms import (
-    I32,
-    U64,
-    ExecutionIdText,
-    FenceForm,
-    Ms,
-    Uuid,
-    same_id,
-)
+from flowfabric.server.forms import I32, U64, Clock, ExecutionIdText, FenceForm, Uuid, same_id
 from flowfabric.server.roles import Need
 from flowfabric.server.routing import endpoint
 
@@ -49,7 +41,7 @@ class Cancellation(Struct, frozen=True):
     lease_id: Uuid | None = None
     lease_epoch: U64 | None = None
     attempt_id: Uuid | None = None
-    now: Ms | None = None
+    now: Clock | None = None
     fence: FenceForm | None = None
 
     def check(self) -> None:

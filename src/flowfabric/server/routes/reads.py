@@ -21,7 +21,7 @@ from flowfabric.model.contracts.reads import (
 )
 from flowfabric.model.records import Attempt, Execution, Suspension
 from flowfabric.model.state import Eligibility, Ownership, Phase, Public
-from flowfabric.server.call import Answer, Call
+from flowfabric.server.call import Answer, Call, Stopping
 from flowfabric.server.cursors import read_cursor, write_cursor
 from flowfabric.server.render import embedded, json_or_base64
 from flowfabric.server.roles import Need
@@ -196,7 +196,10 @@ class WaitQuery(Struct, frozen=True):
 async def wait(call: Call) -> Answer:
     """Wait until an execution has ended."""
     execution_id = await call.visible()
-    run = await call.while_connected(wait_until_ended(call.store, execution_id, call.query.timeout_ms))
+    try:
+        run = await call.while_connected(wait_until_ended(call.store, execution_id, call.query.timeout_ms))
+    except Stopping:  # a wait that ends early ends like any other
+        run = await wait_until_ended(call.store, execution_id, 0)
     shown: dict[str, Any] = {
         "execution_id": execution_id,
         "public_state": run.public_state,

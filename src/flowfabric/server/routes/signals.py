@@ -12,6 +12,7 @@ from flowfabric.server.call import Answer, Call
 from flowfabric.server.forms import (
     U64,
     ByteList,
+    Clock,
     ExecutionIdText,
     Ms,
     Uuid,
@@ -37,7 +38,7 @@ class SignalForm(Struct, frozen=True):
     source_identity: str
     target_scope: str
     waitpoint_token: str
-    now: Ms
+    now: Clock
     payload: ByteList | None = None
     payload_encoding: str | None = None
     correlation_id: str | None = None

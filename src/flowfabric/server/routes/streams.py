@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+import contextlib
+import time
+from contextlib import AbstractContextManager
+from typing import Any, Final
 
 from msgspec import Struct
 
 from flowfabric.engine import tail_when_ready
 from flowfabric.model.contracts.reads import ReadStream, ReadSummary, StreamPage, TailStream
-from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.errors import FlowFabricError, NotFound
 from flowfabric.model.ids import parse_cursor
-from flowfabric.server.call import Answer, Call
+from flowfabric.server.call import Answer, Call, Stopping
 from flowfabric.server.errors import HttpError, bad_request
 from flowfabric.server.forms import U64
 from flowfabric.server.render import embedded, frame_fields
@@ -20,6 +24,9 @@ from flowfabric.server.shapes import present
 
 LIMIT_MAX = 1_000
 BLOCK_MAX_MS = 30_000
+LOOK_MS = 250
+"""How often a tail looks whether its execution has come into being."""
+NEVER_WRITTEN: Final = StreamPage(())
 _U32_MAX = 2**32 - 1
 
 
@@ -48,9 +55,9 @@ async def read_stream(call: Call) -> Answer:
         execution_id=call.execution_id, attempt_index=_index(call), count=asked.limit,
         from_=_cursor("from", asked.from_), to=_cursor("to", asked.to),
     )  # fmt: skip
-    with call.server.stream_ops.hold():
+    with _permit(call):
         await call.visible()
-        return Answer(_page(await call.read(question)))
+        return Answer(_page(await _read(call, question)))
 
 
 @endpoint("GET", "/v1/executions/{id}/attempts/{idx}/stream/tail", Need.READ, query=TailQuery, classic=True)
@@ -68,13 +75,34 @@ async def tail_stream(call: Call) -> Answer:
     question = TailStream(
         execution_id=call.execution_id, attempt_index=_index(call), after=asked.after, count=asked.limit
     )
-    with call.server.stream_ops.hold():
+    with _permit(call):
         await call.visible()
-        if not asked.block_ms:
-            return Answer(_page(await call.read(question)))
-        return Answer(
-            _page(await call.while_connected(tail_when_ready(call.store, question, asked.block_ms)))
-        )
+        return Answer(_page(await _tail(call, question, asked.block_ms)))
+
+
+async def _tail(call: Call, question: TailStream, wait_ms: int) -> StreamPage:
+    """Tail a stream; that of an execution which is not there looks like one that was never written."""
+    with contextlib.suppress(Stopping):  # a wait that ends early ends like any other
+        end = time.monotonic() + wait_ms / 1000
+        while (left_ms := int((end - time.monotonic()) * 1000)) > 0:
+            try:
+                return await call.while_connected(tail_when_ready(call.store, question, left_ms))
+            except NotFound:
+                await call.while_connected(asyncio.sleep(min(left_ms, LOOK_MS) / 1000))
+    return await _read(call, question)
+
+
+async def _read(call: Call, question: ReadStream | TailStream) -> StreamPage:
+    try:
+        return await call.read(question)
+    except NotFound:
+        return NEVER_WRITTEN
+
+
+def _permit(call: Call) -> AbstractContextManager[None]:
+    if call.server.stopping.is_set():
+        raise Stopping
+    return call.server.stream_ops.hold()
 
 
 @endpoint("GET", "/v1/executions/{id}/attempts/{idx}/stream/summary", Need.READ)
