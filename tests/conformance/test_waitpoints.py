@@ -31,6 +31,7 @@ from support.waiting import (
     stored_waitpoint,
     suspend,
     suspended,
+    suspension,
     tree,
     unanswered,
 )
@@ -207,6 +208,7 @@ async def test_pending_waitpoints_expire(ff: Driver) -> None:
     assert (stored.close_reason, stored.closed_at) == ("never_committed", ff.now)
     assert (await ff.show(task.execution_id)).pending_waitpoints == ((long.waitpoint_id, ff.now + 1),)
     await refused(ff, delivery(task.execution_id, short), "target_not_signalable")
+    await refused(ff, suspension(task, waitpoints=pending(short)), "pending_waitpoint_expired")
     assert await accepted(ff, delivery(task.execution_id, long)) == BUFFERED
 
 

@@ -187,6 +187,26 @@ async def test_it_is_told_as_it_happens(api: Api) -> None:
         assert brief(await feed.rest()) == [("state", "completed"), ("end", "completed")]
 
 
+async def test_progress_is_not_told_again_to_who_has_seen_more(api: Api) -> None:
+    ff = driver(api)
+    task = await ff.running()
+    await append(ff, task, b"early")
+    await asyncio.sleep(0.005)
+    await ff.store.apply(UpdateProgress(execution_id=task.execution_id, fence=task.fence, pct=50))
+    await asyncio.sleep(0.005)
+    await append(ff, task, b"late")
+    await ff.complete(task)
+    async with listen(api, path(task.execution_id)) as feed:
+        story = await feed.rest()
+    seen = brief(story)
+    assert seen[3:] == [
+        ("frame", "early"), ("progress", 50), ("frame", "late"), ("state", "completed"), ("end", "completed"),
+    ]  # fmt: skip
+    for place in (3, 5, 6):
+        async with listen(api, path(task.execution_id), story[place].id) as feed:
+            assert brief(await feed.rest()) == seen[place + 1 :]
+
+
 async def test_what_is_told_after_a_purge_is_an_end(api: Api) -> None:
     ff = driver(api)
     task = await ff.running()

@@ -187,6 +187,13 @@ async def test_a_link_is_described_well(api: Api, fields: dict[str, Any], status
     assert (reply.status, reply.json["code"]) == (status, "invalid_input")
 
 
+async def test_an_approval_needs_a_waitpoint(api: Api) -> None:
+    execution_id, _ = await waiting(api)
+    reply = await api.post(path(execution_id, "waitpoints", new_uuid(), "signal"), {"signal_name": "approve"})
+    assert (reply.status, reply.json["kind"]) == (404, "waitpoint_not_found")
+    assert await state(api, execution_id) == "suspended"
+
+
 async def test_a_link_needs_something_open(api: Api) -> None:
     execution_id, waitpoint_id = await waiting(api)
     missing = await link(api, execution_id, new_uuid())

@@ -74,6 +74,7 @@ def test_every_json_answer_has_a_shape() -> None:
 
 def test_examples_are_what_the_routes_take_and_give() -> None:
     bodies = {f"{route.method} {route.path}": route.body for route in endpoints()}
+    assert BODY_EXAMPLES.keys() == {key for key, body in bodies.items() if body is not None}
     for key, example in BODY_EXAMPLES.items():
         msgspec.json.decode(msgspec.json.encode(example), type=bodies[key])
     for path, method, operation in operations():

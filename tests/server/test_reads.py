@@ -122,6 +122,24 @@ async def test_everything_about_one(api: Api) -> None:
     assert detail["lease"] is None
 
 
+async def test_attempts_say_what_they_follow(api: Api) -> None:
+    retry = {"max_retries": 1, "backoff": {"type": "fixed", "delay_ms": 0}}
+    execution_id = await create(api, policy={"retry_policy": retry})
+    await act(api, await claim(api), "fail", reason="boom")
+    await claim(api)
+    await api.post(path(execution_id, "revoke-lease"))
+    await act(api, await claim(api), "complete")
+    await api.post(path(execution_id, "replay"))
+    await claim(api)
+    shown = (await api.get(path(execution_id, "detail"))).json["attempts"]
+    assert [each["attempt_state"] for each in shown] == [
+        "ended_failure", "interrupted_reclaimed", "ended_success", "started",
+    ]  # fmt: skip
+    assert (shown[1]["retry_reason"], shown[1]["previous_attempt_index"]) == ("boom", 0)
+    assert (shown[2]["reclaim_reason"], shown[2]["previous_attempt_index"]) == ("lease_revoked", 1)
+    assert (shown[3]["replay_requested_by"], shown[3]["replayed_from_attempt_index"]) == ("anonymous", 2)
+
+
 async def test_a_lease_and_a_wait_in_detail(api: Api) -> None:
     execution_id = await create(api)
     task = await claim(api)

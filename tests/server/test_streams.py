@@ -179,3 +179,14 @@ async def test_a_shutdown_ends_the_tails_under_way_and_takes_no_new_ones(api: Ap
     for where in (stream, f"{stream}/tail"):
         reply = await api.get(where)
         assert (reply.status, reply.json["kind"], reply.headers["retry-after"]) == (503, "unavailable", "1")
+
+
+async def test_frames_of_little_weight_can_be_left_out(api: Api) -> None:
+    task, stream = await started(api)
+    await append(api, task, "kept")
+    await append(api, task, "live", mode="best_effort", ttl_ms=1_000)
+    for where in (stream, f"{stream}/tail"):
+        assert (await api.get(where)).json["count"] == 2
+        (frame,) = (await api.get(where, visibility="exclude_best_effort")).json["frames"]
+        assert frame["fields"]["payload"] == "kept"
+        assert (await api.get(where, visibility="odd")).status == 400

@@ -15,7 +15,7 @@ from flowfabric.model.errors import FlowFabricError, refuse
 from flowfabric.server.audit import NEEDED
 from flowfabric.server.errors import HttpError
 from flowfabric.server.forms import path_execution
-from flowfabric.server.roles import Need, Principal
+from flowfabric.server.roles import ANYBODY, Need, Principal
 from flowfabric.storage.base import Upkeep
 
 if TYPE_CHECKING:
@@ -183,6 +183,10 @@ class Call:
     def actor(self) -> str:
         """Who acts, for the history."""
         return self.behalf or self.principal.name
+
+    def author(self, named: str) -> str:
+        """Who creates: the name of a token counts more than what its holder says, and nobody's name less."""
+        return self.actor if self.behalf or self.principal is not ANYBODY else named or self.actor
 
 
 def encode(value: Any) -> bytes:

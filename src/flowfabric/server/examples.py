@@ -33,6 +33,42 @@ BODY_EXAMPLES: Final[dict[str, Any]] = {
     f"PUT {_E}/tags": {"tags": {"team": "images"}},
     f"PUT {_E}/priority": {"new_priority": 100},
     f"POST {_E}/waitpoints/{{waitpoint_id}}/signal": {"signal_name": "approved", "payload": {"by": "ada"}},
+    f"POST {_E}/delay": {"fence": _FENCE, "delay_ms": 60000},
+    f"POST {_E}/release": {"fence": _FENCE},
+    f"POST {_E}/wait-children": {"fence": _FENCE},
+    f"POST {_E}/waitpoints": {"fence": _FENCE, "waitpoint_key": "approval", "expires_in_ms": 3600000},
+    f"POST {_E}/waitpoints/{{waitpoint_id}}/link": {"signal_name": "approved", "expires_in_ms": 86400000},
+    f"POST {_E}/signal": {
+        "execution_id": _ID, "waitpoint_id": _WAITPOINT, "signal_id": _ATTEMPT, "signal_name": "approved",
+        "signal_category": "human", "source_type": "human", "source_identity": "ada", "payload": [123, 125],
+        "target_scope": "waitpoint", "waitpoint_token": "k1:<64 hex digits>", "now": _NOW,
+    },
+    f"POST {_E}/resume": {"resume_delay_ms": 0},
+    f"POST {_E}/pause": {"reason": "wrong input"},
+    f"POST {_E}/unpause": {"reason": "input is right"},
+    f"POST {_E}/grant": {"worker_id": "worker-1", "worker_instance_id": "worker-1-a", "grant_ttl_ms": 5000},
+    f"POST {_E}/claim": {
+        "by": "grant", "worker_id": "worker-1", "worker_instance_id": "worker-1-a", "lease_id": _LEASE,
+        "attempt_id": _ATTEMPT, "lease_ttl_ms": 30000,
+    },
+    f"POST {_E}/reclaim": {
+        "worker_id": "worker-1", "worker_instance_id": "worker-1-a", "lane_id": "default", "grant_ttl_ms": 5000,
+    },
+    "POST /v1/lanes/{lane}/pause": {"reason": "maintenance"},
+    "POST /v1/lanes/{lane}/unpause": {"reason": "maintenance is over"},
+    "POST /v1/workers/{worker_id}/claim": {
+        "lane_id": "default", "worker_instance_id": "worker-1-a", "grant_ttl_ms": 5000,
+    },
+    "POST /v1/workers/{worker_id}/renew": {
+        "fences": [{"execution_id": _ID, **_FENCE}], "lease_ttl_ms": 30000,
+    },
+    "POST /v1/workers/{worker_id}/register": {
+        "worker_instance_id": "worker-1-a", "lanes": ["default"], "capabilities": ["gpu"], "liveness_ttl_ms": 30000,
+    },
+    "POST /v1/workers/{worker_id}/heartbeat": {"worker_instance_id": "worker-1-a"},
+    "POST /v1/workers/{worker_id}/dead": {"worker_instance_id": "worker-1-a", "reason": "its machine is gone"},
+    "POST /v1/wakeups": {"topics": ["lane:default", "feed"]},
+    "POST /v1/admin/rotate-waitpoint-secret": {"new_kid": "k2", "new_secret_hex": "<64 hex digits>"},
     "POST /v1/admin/tokens": {"name": "ci", "role": "submitter", "namespace": "default"},
 }  # fmt: skip
 

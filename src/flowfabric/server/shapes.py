@@ -89,12 +89,27 @@ def attempt(each: Attempt) -> dict[str, Any]:
         "attempt_index": each.index,
         "attempt_id": each.attempt_id,
         "attempt_type": each.kind,
-        "state": each.life,
+        "attempt_state": each.life,
         "lease_epoch": each.lease_epoch,
-    } | present(
+    } | _lineage(each) | present(
         started_at=each.started_at, resumed_at=each.resumed_at, suspended_at=each.suspended_at,
         ended_at=each.ended_at, worker_id=each.worker_id, worker_instance_id=each.worker_instance_id,
-        lineage_reason=each.lineage_reason, requested_by=each.requested_by,
         failure_reason=each.failure_reason, failure_category=each.failure_category,
         failure_detail=each.failure_detail, ended_by=each.ended_by, retry_at=each.delay_until,
     )  # fmt: skip
+
+
+def _lineage(each: Attempt) -> dict[str, Any]:
+    """Say what an attempt follows, in the words of its type."""
+    if each.kind == "replay":
+        return {
+            "replay_reason": each.lineage_reason,
+            "replay_requested_by": each.requested_by,
+            "replayed_from_attempt_index": each.previous_index if each.previous_index >= 0 else None,
+        }
+    if each.kind in {"retry", "reclaim"}:
+        return {
+            f"{each.kind}_reason": each.lineage_reason,
+            "previous_attempt_index": each.previous_index if each.previous_index >= 0 else None,
+        }
+    return {}

@@ -116,35 +116,48 @@ class Story:
         """Tell what is new."""
         try:
             run = (await self._live.read(Describe(execution_id=self._execution_id))).run
-            self._note_progress(run)
+            await self._note_progress(run)
             if run.event_count > self._place.seq:
                 async for part in self._lines():
                     yield part
             elif not self._state:  # it goes on where an earlier reader stopped
                 self._state = run.public_state
-            yield self._progress_message()
             if self._state in TERMINAL_STATES:
                 self._over = True
-                yield await self._end()
-            elif run.has_stream:
+                yield self._progress_until(MAX_INT) + await self._end()
+                return
+            if run.has_stream:
                 self._drained = False
                 async for part in self._frames_until(None):
                     yield part
+            yield self._progress_until(MAX_INT)
         except NotFound:  # its time was over while somebody listened
             self._over = True
             yield message("end", {"execution_id": self._execution_id, "public_state": None})
 
-    def _note_progress(self, run: Execution) -> None:
+    async def _note_progress(self, run: Execution) -> None:
         now = (run.progress_updated_at, run.progress_pct, run.progress_message)
-        if run.progress_updated_at and now != self._progress:
-            self._progress = now
-            self._progressed = run
+        if not run.progress_updated_at or now == self._progress:
+            return
+        first, self._progress = not self._progress[0], now
+        if first and run.progress_updated_at < await self._told_until():
+            return  # it came before what the reader has seen last
+        self._progressed = run
 
-    def _progress_message(self) -> bytes:
-        """Tell progress that was not told yet, if there is any; it is stored nowhere, so it has no place."""
-        run, self._progressed = self._progressed, None
-        if run is None:
+    async def _told_until(self) -> int:
+        """Return when that happened which was told last, by an earlier reader at this place."""
+        if not self._place.seq:
+            return 0
+        question = ReadHistory(execution_id=self._execution_id, after=self._place.seq - 1, limit=1)
+        lines = (await self._live.read(question)).events
+        frame_at = self._place.entry[0] if self._place.entry[0] < MAX_INT else 0
+        return max([frame_at, *(line.at for line in lines)])
+
+    def _progress_until(self, at: int) -> bytes:
+        """Tell progress that was not told yet, if it is no later; it is stored nowhere, so it has no place."""
+        if self._progressed is None or self._progressed.progress_updated_at > at:
             return b""
+        run, self._progressed = self._progressed, None
         return message(
             "progress",
             {
@@ -177,8 +190,7 @@ class Story:
                 yield part
         if new:
             yield await self._attempt(event)
-        if event.to_state in TERMINAL_STATES:
-            yield self._progress_message()
+        yield self._progress_until(event.at)
         self._place = replace(self._place, seq=event.seq)
         self._state = event.to_state
         if event.from_state != event.to_state:
@@ -225,7 +237,8 @@ class Story:
                 self._drained = len(page.frames) < FRAMES
             if not self._frames or (at is not None and self._frames[0].frame.ms > at):
                 return
-            yield self._frame(self._frames.pop(0))
+            view = self._frames.pop(0)
+            yield self._progress_until(view.frame.ms) + self._frame(view)
 
     async def _look(self) -> StreamPage:
         return await self._live.read(

@@ -10,7 +10,7 @@ from flowfabric.model.contracts.upkeep import ExpireSuspension, ExpireWaitpoints
 from flowfabric.model.machine.lease import TIMER, finish, waitpoints_of
 from flowfabric.model.machine.resume import end_suspension, open_suspension
 from flowfabric.model.machine.suspend import AUTO_RESUME
-from flowfabric.model.machine.waitpoints import drop_pending
+from flowfabric.model.machine.waitpoints import NEVER_USED, drop_pending
 from flowfabric.model.machine.workspace import Workspace, step
 from flowfabric.model.records import Execution, Suspension, Waitpoint
 from flowfabric.model.state import Phase
@@ -73,4 +73,4 @@ def expire_waitpoints(space: Workspace, command: ExpireWaitpoints) -> Swept:
     over = tuple(waitpoint_id for waitpoint_id, at in run.pending_waitpoints if at <= space.now)
     if not over:
         return Swept("not_yet_due", run.public_state)
-    return Swept("closed", drop_pending(space, run, over, "never_committed", actor=TIMER).public_state)
+    return Swept("closed", drop_pending(space, run, over, NEVER_USED, actor=TIMER).public_state)

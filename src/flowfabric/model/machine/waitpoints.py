@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec.structs import replace
 
 from flowfabric.model.conditions import referenced_keys
@@ -21,6 +23,9 @@ from flowfabric.model.machine.secrets import keyring
 from flowfabric.model.machine.workspace import Workspace, step
 from flowfabric.model.records import VERSION, Execution, Waitpoint
 from flowfabric.model.tokens import mint
+
+NEVER_USED: Final = "never_committed"
+"""How a pending waitpoint is closed whose time is over."""
 
 
 @step(CreateWaitpoint)
@@ -107,7 +112,8 @@ def _usable(space: Workspace, run: Execution, command: Suspend) -> Waitpoint:
     if waitpoint is None:
         raise refuse("waitpoint_not_found", field="waitpoints")
     if waitpoint.state != "pending":
-        raise refuse("waitpoint_not_pending", field="waitpoints")
+        late = waitpoint.close_reason == NEVER_USED  # whether the timer has passed by makes no difference
+        raise refuse("pending_waitpoint_expired" if late else "waitpoint_not_pending", field="waitpoints")
     if waitpoint.attempt_index != run.attempt.index:
         raise refuse("invalid_waitpoint_for_execution", field="waitpoints")
     if waitpoint.expires_at <= space.now:

@@ -69,7 +69,7 @@ async def create(call: Call) -> Answer:
         payload_encoding=body.payload_encoding or "", priority=body.priority,
         idempotency_key=body.idempotency_key or "", tags=checks.tags(body.tags or {}),
         policy=_policy(body.policy), delay_until=body.delay_until,
-        execution_deadline_at=body.execution_deadline_at, actor=body.creator_identity or call.actor,
+        execution_deadline_at=body.execution_deadline_at, actor=call.author(body.creator_identity),
     )  # fmt: skip
     try:
         reply = await call.apply(command)

@@ -27,6 +27,7 @@ from flowfabric.server.links import (
     seal,
 )
 from flowfabric.server.roles import Need
+from flowfabric.server.routes.signals import answer_missing_waitpoint
 from flowfabric.server.routing import endpoint
 from flowfabric.storage.minting import new_uuid
 
@@ -82,8 +83,7 @@ async def create_link(call: Call) -> Answer:
     try:
         sealed = await seal(call.store, link)
     except FlowFabricError as error:
-        if error.code == "waitpoint_not_found":
-            raise HttpError(404, error.text, error.code, kind=error.code, field="waitpoint_id") from error
+        answer_missing_waitpoint(error)
         raise
     _, signed = await open_link(call.store, sealed)
     if signed.state == CLOSED:

@@ -7,8 +7,10 @@ from typing import Any
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from flowfabric.model.contracts.waiting import ApproveSignal, DeliverSignal, SignalAccepted, SignalDuplicate
+from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.limits import DEFAULT_DEDUP_MS
 from flowfabric.server.call import Answer, Call
+from flowfabric.server.errors import HttpError
 from flowfabric.server.forms import (
     U64,
     ByteList,
@@ -112,4 +114,14 @@ async def approve(call: Call) -> Answer:
         source_identity=body.source_identity, lane_id=body.lane_id, dedup_ttl_ms=body.dedup_ttl_ms,
         actor=call.actor,
     )  # fmt: skip
-    return _signalled(await call.apply(command))
+    try:
+        return _signalled(await call.apply(command))
+    except FlowFabricError as error:
+        answer_missing_waitpoint(error)
+        raise
+
+
+def answer_missing_waitpoint(error: FlowFabricError) -> None:
+    """Answer 404 where nobody knows the waitpoint that the path names."""
+    if error.code == "waitpoint_not_found":
+        raise HttpError(404, error.text, error.code, kind=error.code, field="waitpoint_id") from error

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from contextlib import AbstractContextManager
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
@@ -28,6 +28,7 @@ LOOK_MS = 250
 """How often a tail looks whether its execution has come into being."""
 NEVER_WRITTEN: Final = StreamPage(())
 _U32_MAX = 2**32 - 1
+Visibility = Literal["all", "exclude_best_effort"]
 
 
 class ReadQuery(Struct, frozen=True, rename={"from_": "from"}):
@@ -36,6 +37,7 @@ class ReadQuery(Struct, frozen=True, rename={"from_": "from"}):
     from_: str = "start"
     to: str = "end"
     limit: U64 = 100
+    visibility: Visibility = "all"
 
 
 class TailQuery(Struct, frozen=True):
@@ -44,6 +46,7 @@ class TailQuery(Struct, frozen=True):
     after: str = "0-0"
     block_ms: U64 = 0
     limit: U64 = 50
+    visibility: Visibility = "all"
 
 
 @endpoint("GET", "/v1/executions/{id}/attempts/{idx}/stream", Need.READ, query=ReadQuery, classic=True)
@@ -54,6 +57,7 @@ async def read_stream(call: Call) -> Answer:
     question = ReadStream(
         execution_id=call.execution_id, attempt_index=_index(call), count=asked.limit,
         from_=_cursor("from", asked.from_), to=_cursor("to", asked.to),
+        exclude_best_effort=asked.visibility != "all",
     )  # fmt: skip
     with _permit(call):
         await call.visible()
@@ -73,8 +77,9 @@ async def tail_stream(call: Call) -> Answer:
         raise bad_request(f"block_ms exceeds {BLOCK_MAX_MS}ms ceiling", field="block_ms")
     _check_limit(asked.limit, "after")
     question = TailStream(
-        execution_id=call.execution_id, attempt_index=_index(call), after=asked.after, count=asked.limit
-    )
+        execution_id=call.execution_id, attempt_index=_index(call), after=asked.after, count=asked.limit,
+        exclude_best_effort=asked.visibility != "all",
+    )  # fmt: skip
     with _permit(call):
         await call.visible()
         return Answer(_page(await _tail(call, question, asked.block_ms)))

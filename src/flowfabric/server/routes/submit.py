@@ -11,7 +11,7 @@ from flowfabric.model import checks, ids
 from flowfabric.model.contracts.create import Created, CreateExecution, Duplicate
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.server.call import Answer, Call
-from flowfabric.server.errors import HttpError, bad_request, refused_item
+from flowfabric.server.errors import HttpError, bad_request, refused_item, unprocessable
 from flowfabric.server.forms import (
     I32,
     U64,
@@ -78,6 +78,8 @@ def creation(call: Call, item: Submission) -> CreateExecution:
     partitions = call.store.partitions
     checks.text("idempotency_key", key, empty=True)
     checks.name("namespace", namespace)
+    checks.name("creator", item.creator or "", empty=True)
+    _check_lane(item.lane)
     execution_id = ids.for_key(namespace, key, uuid, partitions) if key else ids.spread(uuid, partitions)
     if item.execution_id is not None:
         if item.uuid is not None:
@@ -92,8 +94,18 @@ def creation(call: Call, item: Submission) -> CreateExecution:
         delay_until=later(now, "delay", item.delay_ms, item.delay_until),
         execution_deadline_at=later(now, "deadline", item.deadline_ms, item.deadline_at),
         flow_id=item.flow_id or "", budget_ids=item.budget_ids, quota_ids=item.quota_ids,
-        fairness_key=item.fairness_key or "", actor=call.behalf or item.creator or call.actor,
+        fairness_key=item.fairness_key or "", actor=call.author(item.creator or ""),
     )  # fmt: skip
+
+
+def _check_lane(lane: str) -> None:
+    """Refuse a malformed lane as a fault of the body's shape, as the older route does."""
+    try:
+        checks.lane(lane, "lane")
+    except FlowFabricError as error:
+        refusal = unprocessable("lane", error.text)
+        refusal.details = list(error.details)
+        raise refusal from error
 
 
 def _policy(item: Submission) -> bytes:
