@@ -10,13 +10,13 @@ import pytest
 from support.clock import ManualClock
 from support.driver import Driver
 from support.over_http import DIFFERENT, over_http
-from support.stores import STORES, half
+from support.stores import STORES, chosen, half
 
 SIDES = STORES | {"http": over_http}
 """Every store, and one of them behind a server."""
 
 
-@pytest.fixture(params=sorted(SIDES))
+@pytest.fixture(params=chosen(SIDES))
 def store_name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from conformance.conftest import ff
-from support.stores import STORES
+from support.stores import STORES, chosen
 
 __all__ = ["ff", "store_name"]
 
 
-@pytest.fixture(params=sorted(STORES))
+@pytest.fixture(params=chosen(STORES))
 def store_name(request: pytest.FixtureRequest) -> str:
     return str(request.param)

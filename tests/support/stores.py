@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import os
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
@@ -48,3 +49,16 @@ STORES: dict[str, Callable[[Path, ManualClock, Chance], AbstractAsyncContextMana
     "sqlite": sqlite,
     "sqlite-memory": sqlite_memory,
 }
+
+CHOSEN = tuple(name for name in os.environ.get("FF_TEST_STORES", "").split(",") if name)
+"""`FF_TEST_STORES=valkey pytest …` runs any suite on the named stores only."""
+
+if "valkey" in CHOSEN:  # until it can do everything, it is asked for by name
+    from support.valkey import valkey
+
+    STORES["valkey"] = valkey
+
+
+def chosen(sides: Iterable[str]) -> list[str]:
+    """Name the stores that a suite runs on: those that were asked for, else all."""
+    return sorted(name for name in sides if name in CHOSEN or not CHOSEN)

@@ -25,7 +25,7 @@ async def open_store(url: str, **options: Any) -> Upkeep:
 
     `sqlite:///relative.db`, `sqlite:////absolute.db`, `sqlite://:memory:`, `:memory:` or a plain path. The options
     are those of the store: see `SqliteStore.open`. `http://host:port` and `https://…` reach the store of a server: see
-    `HttpClient.open`.
+    `HttpClient.open`. `valkey://[user:password@]host[:port][/database]`, with TLS `valkeys://`: see `ValkeyStore.open`.
     """
     if url.startswith(("http://", "https://")):
         from flowfabric.client import HttpClient  # noqa: PLC0415 - the one import upwards, for the sake of one name
@@ -47,9 +47,10 @@ async def open_unseeded(url: str, **options: Any) -> Upkeep:
         scheme, rest = "sqlite", url
     opener = _OPENERS.get(scheme)
     if opener is None:
-        raise invalid(
-            "url", f"no store opens {scheme}://; there is {', '.join(_OPENERS)}://, or a plain path"
-        )
+        known = ", ".join(f"{name}://" for name in _OPENERS)
+        raise invalid("url", f"no store opens {scheme}://; there is {known}, or a plain path")
+    if opener is not _open_sqlite:
+        return await opener(url, **options)
     return await opener(rest if not separator else _path(rest), **options)
 
 
@@ -70,7 +71,15 @@ async def _open_sqlite(path: str, **options: Any) -> Upkeep:
     return await SqliteStore.open(path, **options)
 
 
-_OPENERS: Final[dict[str, Opener]] = {"sqlite": _open_sqlite}
+async def _open_valkey(url: str, **options: Any) -> Upkeep:
+    try:
+        from flowfabric.storage.valkey import ValkeyStore  # noqa: PLC0415 - a driver loads when its URL is opened
+    except ImportError as error:
+        raise invalid("url", "valkey:// needs the driver: pip install 'flowfabric[valkey]'") from error
+    return await ValkeyStore.open(url, **options)
+
+
+_OPENERS: Final[dict[str, Opener]] = {"sqlite": _open_sqlite, "valkey": _open_valkey, "valkeys": _open_valkey}
 
 
 async def _seed(store: Upkeep) -> None:

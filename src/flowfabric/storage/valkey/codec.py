@@ -1,0 +1,121 @@
+"""Records as they lie in the server: the arrays of `model/records.py`, with bytes beside them, never inside.
+
+An execution is `[arrival number, record]`, a record with bytes in it `[record with "" in their place, bytes]`, every
+other one just the array. Lua alone writes them; here they are only read.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from flowfabric.model.errors import Corruption, SchemaTooNew
+from flowfabric.model.records import (
+    VERSION,
+    AccessToken,
+    Attempt,
+    Event,
+    Execution,
+    Frame,
+    Lane,
+    Memo,
+    Result,
+    Signal,
+    Step,
+    Stream,
+    Summary,
+    Suspension,
+    Waitpoint,
+    Worker,
+)
+from flowfabric.model.tokens import KeyRing
+
+FORMS: Final[dict[str, type[msgspec.Struct]]] = {
+    "execution": Execution,
+    "result": Result,
+    "attempt": Attempt,
+    "suspension": Suspension,
+    "waitpoint": Waitpoint,
+    "signal": Signal,
+    "stream": Stream,
+    "frame": Frame,
+    "summary": Summary,
+    "step": Step,
+    "memo": Memo,
+    "lane": Lane,
+    "worker": Worker,
+    "token": AccessToken,
+    "keyring": KeyRing,
+}
+BYTES: Final = {
+    "result": "data", "signal": "payload", "frame": "payload", "summary": "document", "step": "result",
+    "memo": "value",
+}  # fmt: skip
+"""The one field of bytes in the kinds that have any."""
+
+
+class Told(msgspec.Struct, frozen=True, array_like=True):
+    """A line of history as it stands in the feed."""
+
+    execution_id: str
+    namespace: str
+    lane_id: str
+    execution_kind: str
+    flow_id: str
+    event: Event
+
+
+def _head(kind: str) -> type[msgspec.Struct]:
+    """Return the form of a record with text in the place of its bytes."""
+    form = FORMS[kind]
+    fields = [
+        (field.name, str if field.name == BYTES[kind] else field.type)
+        for field in msgspec.structs.fields(form)
+    ]
+    return msgspec.defstruct(f"{form.__name__}Head", fields, array_like=True)
+
+
+_HEADS: Final = {kind: _head(kind) for kind in BYTES}
+_PLACES: Final = {kind: FORMS[kind].__struct_fields__.index(field) for kind, field in BYTES.items()}
+_DECODERS: Final[dict[str, msgspec.msgpack.Decoder[Any]]] = {
+    kind: msgspec.msgpack.Decoder(form) for kind, form in FORMS.items() if kind not in BYTES
+} | {kind: msgspec.msgpack.Decoder(tuple[head, bytes]) for kind, head in _HEADS.items()}  # type: ignore[valid-type]
+_ARRIVED: Final = msgspec.msgpack.Decoder(tuple[int, Execution])
+_TOLD: Final = msgspec.msgpack.Decoder(Told)
+
+
+def decode(kind: str, data: bytes) -> Any:
+    """Unpack a record; refuse what a newer version wrote, and say so when it cannot be read at all."""
+    try:
+        record = _DECODERS[kind].decode(data)
+        if kind in _PLACES:
+            head, raw = record
+            values = list(msgspec.structs.astuple(head))
+            values[_PLACES[kind]] = raw
+            record = FORMS[kind](*values)
+    except msgspec.DecodeError as error:
+        raise Corruption(f"a stored {kind} cannot be read: {error}") from error
+    version: int = getattr(record, "version", VERSION)
+    if version > VERSION:
+        raise SchemaTooNew(f"a stored {kind} has version {version}; this FlowFabric knows {VERSION}")
+    return record
+
+
+def arrived(data: bytes) -> tuple[int, Execution]:
+    """Unpack a stored execution with the number of its arrival."""
+    try:
+        place, run = _ARRIVED.decode(data)
+    except msgspec.DecodeError as error:
+        raise Corruption(f"a stored execution cannot be read: {error}") from error
+    if run.version > VERSION:
+        raise SchemaTooNew(f"a stored execution has version {run.version}; this FlowFabric knows {VERSION}")
+    return place, run
+
+
+def told(data: bytes) -> Told:
+    """Unpack a line of the feed."""
+    try:
+        return _TOLD.decode(data)
+    except msgspec.DecodeError as error:
+        raise Corruption(f"a line of the feed cannot be read: {error}") from error

@@ -1,0 +1,156 @@
+"""Lua tables made from the Python ones: places of fields, transition rows, limits. Nothing of this is typed twice."""
+
+from __future__ import annotations
+
+import inspect
+from enum import Enum
+from typing import Any, Final
+
+import msgspec
+
+from flowfabric.model import limits, policy, presence, records, transitions
+from flowfabric.model.contracts import access, create, lease, streams, upkeep, waiting
+from flowfabric.model.contracts.base import Command
+from flowfabric.model.machine.workspace import decidable
+from flowfabric.model.policy import Policy
+from flowfabric.model.state import FINAL_LIVES, Eligibility, Outcome, Phase, public_state
+from flowfabric.model.tokens import KeyRing
+from flowfabric.model.transitions import ANY_ELIGIBILITY, ANY_OWNER, Transition
+from flowfabric.storage.valkey.codec import BYTES, FORMS
+
+_MODULES: Final = (access, create, lease, streams, upkeep, waiting)
+
+
+def tables() -> str:
+    """Return the Lua text of every generated table."""
+    forms = _record_forms()
+    commands = _commands()
+    named: dict[str, tuple[str, ...]] = {
+        kind.__name__: kind.__struct_fields__ for kind in (*forms, *commands)
+    }
+    parts: dict[str, Any] = {
+        "RECORD_VERSION": records.VERSION,
+        "names": sorted(named),
+        "sizes": {name: len(fields) for name, fields in sorted(named.items())},
+        "fields": {name: _places(fields) for name, fields in sorted(named.items())},
+        "defaults": {form.__name__: _defaults(form) for form in forms},
+        "bytes_at": {
+            FORMS[kind].__name__: FORMS[kind].__struct_fields__.index(field) + 1
+            for kind, field in BYTES.items()
+        },
+        "form_of": {kind: form.__name__ for kind, form in FORMS.items()},
+        "T": _rows(),
+        "public_runnable": {
+            str(each): str(public_state(Phase.RUNNABLE, each, Outcome.NONE)) for each in Eligibility
+        },
+        "public_ends": {
+            str(each): str(public_state(Phase.TERMINAL, Eligibility.NONE, each)) for each in Outcome
+        },
+        "final_lives": {str(life): True for life in sorted(FINAL_LIVES)},
+        "failure_categories": policy.FAILURE_CATEGORIES,
+        "limits": _limits(),
+    }
+    return "\n".join(f"ff.{name} = {lua(value)}" for name, value in parts.items())
+
+
+def _record_forms() -> list[type[msgspec.Struct]]:
+    found = [
+        kind
+        for _, kind in inspect.getmembers(records, inspect.isclass)
+        if issubclass(kind, records.Record | records.Execution) and kind is not records.Record
+    ]
+    return [*found, Policy, KeyRing]
+
+
+def _commands() -> list[type[Command[Any]]]:
+    """Every command that changes something: those of the contracts that the machine has a step for."""
+    steps = decidable()
+    return [
+        kind
+        for module in _MODULES
+        for _, kind in inspect.getmembers(module, inspect.isclass)
+        if kind in steps and kind.__module__ == module.__name__
+    ]
+
+
+def _places(fields: tuple[str, ...]) -> dict[str, int]:
+    return {field: place for place, field in enumerate(fields, 1)}
+
+
+def _defaults(form: type[msgspec.Struct]) -> list[Any]:
+    """Return the default of each field; nil where one must be given."""
+    return [
+        None if field.default is msgspec.NODEFAULT else msgspec.to_builtins(field.default)
+        for field in msgspec.structs.fields(form)
+    ]
+
+
+def _rows() -> dict[str, dict[str, Any]]:
+    return {
+        name: _row(row)
+        for name, row in inspect.getmembers(transitions, lambda value: isinstance(value, Transition))
+        if name[:1] != "_"
+    }
+
+
+def _row(row: Transition) -> dict[str, Any]:
+    at = _places(records.Execution.__struct_fields__)
+    to: list[Any] = []
+    for field, value in zip(_DIMENSIONS, row.to, strict=True):
+        if value is not transitions.KEEP:
+            to += [at[field], str(value)]
+    whole = len(to) == 2 * len(_DIMENSIONS)
+    phase, eligibility, outcome = row.to.phase, row.to.eligibility, row.to.outcome
+    if phase is not None and eligibility is not None and outcome is not None:
+        whole = True
+        to += [at["public_state"], str(public_state(phase, eligibility, outcome))]
+    return {
+        "number": row.number,
+        "event": row.event,
+        "before": {str(phase): True for phase in row.before},
+        "owners": None if row.owners is ANY_OWNER else {str(owner): True for owner in row.owners},
+        "eligible": None if row.eligible is ANY_ELIGIBILITY else {str(each): True for each in row.eligible},
+        "to": to,
+        "whole": whole,
+        "keeps_attempt": row.to.attempt is transitions.KEEP,
+        "attempt_life": None if row.attempt_life is None else str(row.attempt_life),
+        "closes_stream": row.closes_stream,
+    }
+
+
+_DIMENSIONS: Final = (
+    "lifecycle_phase", "ownership_state", "eligibility_state", "blocking_reason", "terminal_outcome", "attempt_state",
+)  # fmt: skip
+
+
+def _limits() -> dict[str, Any]:
+    found = {name: value for name, value in vars(limits).items() if name.isupper()}
+    return found | {
+        "RENOTE_MS": presence.RENOTE_MS,
+        "DEFAULT_DELAY_MS": policy.DEFAULT_DELAY_MS,
+        "MAX_BACKOFF_STEPS": policy.MAX_BACKOFF_STEPS,
+    }
+
+
+def lua(value: Any) -> str:
+    """Write a plain value as Lua."""
+    if value is None:
+        return "nil"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Enum | str):
+        return _text(str(value))
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, dict):
+        inside = ", ".join(f"[{lua(key)}] = {lua(each)}" for key, each in value.items() if each is not None)
+        return f"{{{inside}}}"
+    return f"{{{', '.join(lua(each) for each in value)}}}"
+
+
+def _text(text: str) -> str:
+    plain = "".join(
+        chr(byte) if 32 <= byte < 127 and chr(byte) not in "'\\" else f"\\{byte:03d}"
+        for byte in text.encode()
+    )
+    return f"'{plain}'"

@@ -1,0 +1,182 @@
+"""Looking at a whole store: for proofs, and to mend indexes that do not follow from their records."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any, Final
+
+from flowfabric.model.indexes import Placement, placement, route_of
+from flowfabric.model.records import Execution, Payload
+from flowfabric.model.state import Public
+from flowfabric.storage.base import Dump, RepairReport
+from flowfabric.storage.valkey import keys
+from flowfabric.storage.valkey.codec import arrived, decode
+from flowfabric.storage.valkey.load import feed_entry
+from flowfabric.storage.valkey.requests import Plan, Request
+
+Key = tuple[Any, ...]
+_READERS: Final[dict[bytes, Request]] = {
+    b"string": ("GET",),
+    b"hash": ("HGETALL",),
+    b"list": ("LRANGE", 0, -1),
+    b"set": ("SMEMBERS",),
+    b"zset": ("ZRANGE", 0, -1, "WITHSCORES"),
+    b"stream": ("XRANGE", "-", "+"),
+}
+_UUID: Final = 36
+_PLAIN: Final = {"lane": keys.LANES, "token": keys.TOKENS, "worker": keys.WORKERS}
+
+
+def everything() -> Plan[dict[str, Any]]:
+    """Read every key of ours: text for strings, dictionaries for hashes and sorted sets, lists for the rest."""
+    names: list[bytes] = []
+    cursor: bytes = b"0"
+    while True:
+        ((cursor, found),) = yield [("SCAN", cursor, "MATCH", f"{keys.PREFIX}*", "COUNT", 1000)]
+        names += found
+        if cursor == b"0":
+            break
+    names = sorted(set(names))
+    if not names:
+        return {}
+    types = yield [("TYPE", name) for name in names]
+    requests: list[Request] = []
+    for name, kind in zip(names, types, strict=True):
+        verb, *rest = _READERS[kind]
+        requests.append((verb, name, *rest))
+    values = yield requests
+    paired = {b"hash", b"zset"}
+    return {
+        name.decode(): _pairs(value) if kind in paired else value
+        for name, kind, value in zip(names, types, values, strict=True)
+    }
+
+
+def _pairs(flat: list[bytes]) -> dict[bytes, bytes]:
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def dump() -> Plan[Dump]:
+    """Read everything and put it into the form that is equal on every store."""
+    held = yield from everything()
+    runs = {id_: arrived(held[keys.execution(id_)])[1] for id_ in _ids(held)}
+    feed = {entry.position: entry for entry in map(feed_entry, held.get(keys.FEED, []))}
+    records = _records(held, runs)
+    history = {
+        id_: tuple(feed[int(position)].event for position in held.get(keys.history(id_), [])) for id_ in runs
+    }
+    told = {int(position) for id_ in runs for position in held.get(keys.history(id_), [])}
+    records["past"] = {(position,): entry for position, entry in feed.items() if position not in told}
+    tally = held.get(keys.TALLY, {})
+    return Dump(
+        records={kind: rows for kind, rows in records.items() if rows},
+        indexes={id_: {"placement": place} for id_, place in _placements(held, runs).items()},
+        history={id_: lines for id_, lines in history.items() if lines},
+        frames=_frames(held),
+        counts={_counted(field): int(n) for field, n in tally.items() if int(n)},
+    )
+
+
+def _ids(held: dict[str, Any]) -> list[str]:
+    return [entry[1][1].decode() for entry in held.get(keys.ARRIVALS, [])]
+
+
+def _counted(field: bytes) -> tuple[str, str, str]:
+    lane, namespace, state = field.decode().split("\0")
+    return lane, namespace, state
+
+
+def _records(held: dict[str, Any], runs: dict[str, Execution]) -> dict[str, dict[Key, Any]]:
+    records: dict[str, dict[Key, Any]] = defaultdict(dict)
+    for id_, run in runs.items():
+        records["execution"][id_,] = run
+        parts = [held.get(key, b"") for key in keys.payload(id_)]
+        records["payload"][id_,] = Payload(parts[0], parts[1])
+    for kind, key in _PLAIN.items():
+        for field, value in held.get(key, {}).items():
+            records[kind][tuple(field.decode().split("\0"))] = decode(kind, value)
+    if keys.KEYRING in held:
+        records["keyring"][()] = decode("keyring", held[keys.KEYRING])
+    for name, value in held.items():
+        if name.startswith(keys.MEMO):
+            records["memo"][_memo_key(name.removeprefix(keys.MEMO))] = decode("memo", value)
+        elif name.startswith(f"{keys.PREFIX}{{"):
+            _owned(records, name, value)
+    return records
+
+
+def _memo_key(text: str) -> Key:
+    """Take a key apart: its last part may hold anything, the number of parts follows from the first."""
+    return tuple(text.split("\x1f", 3 if text.startswith("signal\x1f") else 2))
+
+
+def _owned(records: dict[str, dict[Key, Any]], name: str, value: Any) -> None:
+    """Read what belongs to one execution: `ff:{fp:N}:<uuid>:<kind>[:<part>]`."""
+    start = name.index("}:") + 2 + _UUID
+    id_, _, rest = name[len(keys.PREFIX) : start], name[start : start + 1], name[start + 1 :]
+    kind, _, part = rest.partition(":")
+    if kind == "suspension":
+        records[kind][id_,] = decode(kind, value)
+    elif kind == "signal":
+        for field, packed in value.items():
+            records[kind][id_, part, int(field)] = decode(kind, packed)
+    elif isinstance(value, dict) and kind in {"result", "attempt", "waitpoint", "stream", "summary", "step"}:
+        for field, packed in value.items():
+            records[kind][id_, *keys.tail(kind, field)] = decode(kind, packed)
+
+
+def _frames(held: dict[str, Any]) -> dict[tuple[str, int], tuple[Any, ...]]:
+    found: dict[tuple[str, int], tuple[Any, ...]] = {}
+    for name, rows in held.items():
+        head, part, attempt = name.rpartition(":frames:")
+        if part and rows:
+            id_ = head.removeprefix(keys.PREFIX)
+            found[id_, int(attempt)] = tuple(decode("frame", row[1][1]) for row in rows)
+    return found
+
+
+def _placements(held: dict[str, Any], runs: dict[str, Execution]) -> dict[str, Placement]:
+    """Rebuild the placement of each execution from the indexes alone; what is in two places shows as neither."""
+    states: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    holders: dict[str, tuple[str, str]] = {}
+    claimable: dict[str, tuple[str, int]] = {}
+    for name, value in held.items():
+        if name.startswith(keys.STATE):
+            lane, _, state = name.removeprefix(keys.STATE).partition("\0")
+            for member in value:
+                states[member.decode()].append((lane, state))
+        elif name.startswith(keys.LEASES):
+            for member, claim_id in value.items():
+                holders[member.decode()] = (name.removeprefix(keys.LEASES), claim_id.decode())
+        elif name.startswith(keys.CLAIM):
+            for member, score in value.items():
+                claimable[member.decode()] = (name, int(float(score)))
+    due = {member.decode(): int(float(score)) for member, score in held.get(keys.DUE, {}).items()}
+    found: dict[str, Placement] = {}
+    for id_ in sorted({*states, *holders, *claimable, *due}):
+        run = runs.get(id_)
+        key, score = claimable.get(id_, ("", 0))
+        if run is not None and not key:
+            score = placement(run).score
+        listed = states.get(id_, [])
+        lane, state = listed[0] if len(listed) == 1 else ("", "")
+        right = run is not None and key in {"", keys.route(route_of(run))}
+        holder, claim_id = holders.get(id_, ("", ""))
+        public = Public(state) if state and right else state
+        found[id_] = Placement(bool(key), score, lane, public, due.get(id_, 0), holder, claim_id)  # type: ignore[arg-type]
+    return found
+
+
+def repair(fix: bool) -> Plan[RepairReport]:
+    """Compare every index entry with its record. Mending comes with a function of its own."""
+    contents = yield from dump()
+    runs: dict[Key, Execution] = contents.records.get("execution", {})
+    wrong = []
+    for (id_,), run in runs.items():
+        stored = contents.indexes.get(id_, {}).get("placement")
+        if stored != placement(run):
+            wrong.append(f"{id_}: indexed as {stored}, its record implies {placement(run)}")
+    wrong += [
+        f"{id_}: indexed, but there is no such execution" for id_ in contents.indexes if (id_,) not in runs
+    ]
+    return RepairReport(len(runs), tuple(wrong), fixed=fix and not wrong)

@@ -1,0 +1,88 @@
+-- Beginning, setting aside and ending attempts: model/machine/lease.py, second half.
+
+-- Draft a lease on an attempt, new or resumed: the common part of T5, T6 and T11.
+local function begun_with(space, run, row, lease, attempt, claim_type, changes)
+  local now, begun = space.now, ff.move(run, row, space.now, changes)
+  begun.attempt, begun.current_attempt_id = attempt, attempt.attempt_id
+  begun.claim_type, begun.claim_id = claim_type, lease.claim_id
+  begun.current_lease_id, begun.current_lease_epoch = lease.lease_id, attempt.lease_epoch
+  begun.current_worker_id, begun.current_worker_instance_id = lease.worker_id, lease.worker_instance_id
+  begun.lease_acquired_at, begun.lease_expires_at = now, now + lease.ttl_ms
+  begun.lease_renewal_deadline = now + math.floor(lease.ttl_ms * 2 / 3)
+  begun.started_at = run.started_at ~= 0 and run.started_at or now
+  ff.forget_trouble(begun)
+  ff.forget_waiting(begun)
+  return begun
+end
+
+local function put_begun(space, run, begun, row, lease)
+  return space:put_execution(begun, row.event, {
+    actor = lease.worker_id, before = run.public_state, reason = lease.reason, details = ff.lease_details(begun),
+  })
+end
+
+-- Start a new attempt under a new lease (T5, T11); the one before, which has ended, gets its row.
+-- lease: worker_id, worker_instance_id, lease_id, ttl_ms, claim_id, reason.
+function ff.begin_attempt(space, run, row, lease, attempt, ended, changes)
+  if run.attempt.index >= 0 then
+    space:put('attempt', ended or run.attempt, run.execution_id, run.attempt.index)
+  end
+  local begun = begun_with(space, run, row, lease, attempt, attempt.kind, changes)
+  begun.total_attempt_count = attempt.index + 1
+  local timeout = run.policy.attempt_timeout_ms
+  begun.attempt_deadline_at = timeout ~= 0 and math.min(space.now + timeout, ff.limits.MAX_INT) or 0
+  begun.attempt_timeout_remaining_ms = 0
+  begun.has_stream = false
+  begun.current_suspension_id, begun.current_waitpoint_id = '', ''
+  ff.forget_lineage(begun)
+  return put_begun(space, run, begun, row, lease)
+end
+
+-- Go on with an interrupted attempt under a new lease (T6); its timeout runs on from where it stopped.
+function ff.resume_attempt(space, run, lease)
+  local attempt = ff.replace(run.attempt, {
+    life = 'started', resumed_at = space.now, suspended_at = 0, suspension_id = '', lease_id = lease.lease_id,
+    lease_epoch = run.current_lease_epoch + 1, worker_id = lease.worker_id,
+    worker_instance_id = lease.worker_instance_id,
+  })
+  local begun = begun_with(space, run, ff.T.T6, lease, attempt, 'resumed')
+  local remaining = run.attempt_timeout_remaining_ms
+  begun.attempt_timeout_remaining_ms = 0
+  begun.attempt_deadline_at = remaining ~= 0 and math.min(space.now + remaining, ff.limits.MAX_INT) or 0
+  return put_begun(space, run, begun, ff.T.T6, lease)
+end
+
+-- Draft how a holder gives its lease back and keeps its attempt (T16, T17, T18).
+function ff.set_aside(space, run, row, suspension_id, changes)
+  local aside = ff.move(run, row, space.now, changes)
+  ff.drop_lease(aside)
+  aside.attempt = ff.replace(run.attempt, {
+    life = 'suspended', suspended_at = space.now, suspension_id = suspension_id,
+  })
+  aside.attempt_deadline_at = 0
+  aside.attempt_timeout_remaining_ms = run.attempt_deadline_at ~= 0
+    and math.max(run.attempt_deadline_at - space.now, 1) or 0
+  aside.current_suspension_id, aside.current_waitpoint_id = '', ''
+  return aside
+end
+
+-- The current attempt, ended; it stays in its execution until another one takes its place.
+-- changes: failure_reason, failure_category and whatever else differs.
+function ff.end_attempt(space, run, life, changes)
+  local attempt = run.attempt
+  if attempt.index < 0 or ff.final_lives[attempt.life] then return attempt end
+  local ended = ff.copy(attempt)
+  ended.life, ended.ended_at, ended.failure_reason, ended.failure_category = life, space.now, '', ''
+  for field, value in pairs(changes or {}) do ended[field] = value end
+  return ended
+end
+
+-- Close the current attempt's stream, if it has one; a reason given first stands unless overridden.
+function ff.close_stream(space, run, reason, override)
+  if not run.has_stream or reason == '' then return end
+  local stream = space:get('stream', run.execution_id, run.attempt.index)
+  if stream.closed_at ~= 0 and not override then return end
+  space:put('stream', ff.replace(stream, {
+    closed_at = stream.closed_at ~= 0 and stream.closed_at or space.now, closed_reason = reason,
+  }), run.execution_id, run.attempt.index)
+end

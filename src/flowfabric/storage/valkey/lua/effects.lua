@@ -1,0 +1,58 @@
+-- What is only written: space:emit('<kind>', ...) ends here. ff.effects.<kind>(space, ...).
+
+ff.effects = {}
+
+-- What the caller sent; written once. Empty parts are not stored.
+function ff.effects.payload(_, id, input, policy)
+  if input ~= '' then redis.call('SET', ff.keys.input(id), input) end
+  if policy ~= '' then redis.call('SET', ff.keys.policy(id), policy) end
+end
+
+-- A claim is a sign of life (presence.lua).
+function ff.effects.seen(space, claim)
+  local key, field = ff.keys.place('worker', ff.presence_namespace(claim), claim.worker_instance_id)
+  local value = redis.call('HGET', key, field)
+  local worker = ff.presence(claim, value and ff.unpack('Worker', value) or nil, space.now)
+  if worker then redis.call('HSET', key, field, ff.pack(worker)) end
+end
+
+-- A route that turned out to be empty: forgotten until work comes to it again.
+function ff.effects.forget_route(_, lane, route)
+  redis.call('SREM', ff.keys.routes(lane), route)
+end
+
+-- A frame of an attempt's stream; its entry id is that of the frame.
+function ff.effects.frame(_, id, attempt, frame)
+  local entry = ff.digits(frame.ms) .. '-' .. ff.digits(frame.seq)
+  redis.call('XADD', ff.keys.frames(id, attempt), entry, 'f', ff.pack(frame))
+  redis.call('PUBLISH', ff.keys.channel('execution:' .. id), '')
+end
+
+-- Keep only the newest frames of an attempt.
+function ff.effects.trim(_, id, attempt, keep)
+  redis.call('XTRIM', ff.keys.frames(id, attempt), 'MAXLEN', '=', keep)
+end
+
+function ff.effects.drop_steps(_, id)
+  redis.call('DEL', (ff.keys.place('step', id, '')))
+end
+
+-- All that belongs to an execution goes with it (space:drop); the feed tells of it for a while longer.
+function ff.effects.purge(space, id)
+  local keys, gone = ff.keys, {ff.keys.execution(id), ff.keys.input(id), ff.keys.policy(id)}
+  for _, kind in ipairs({'result', 'attempt', 'suspension', 'waitpoint', 'stream', 'summary', 'step'}) do
+    gone[#gone + 1] = keys.place(kind, id, '')
+  end
+  for _, waitpoint in ipairs(redis.call('HKEYS', (keys.place('waitpoint', id, '')))) do
+    gone[#gone + 1] = keys.place('signal', id, waitpoint, '')
+    redis.call('ZREM', keys.inbox, id .. '\0' .. waitpoint)
+  end
+  for _, attempt in ipairs(redis.call('HKEYS', (keys.place('stream', id, '')))) do
+    gone[#gone + 1] = keys.frames(id, attempt)
+  end
+  for _, position in ipairs(redis.call('LRANGE', keys.history(id), 0, -1)) do
+    redis.call('ZADD', keys.past, space.now, string.format('%016.0f', position))
+  end
+  gone[#gone + 1] = keys.history(id)
+  for i = 1, #gone do redis.call('UNLINK', gone[i]) end
+end

@@ -1,0 +1,56 @@
+-- Ending an execution, and what it waited for: `finish` and the suspension parts of model/machine/lease.py.
+
+-- Close those of some waitpoints that are still open.
+function ff.close_waitpoints(space, run, waitpoint_ids, reason)
+  for i = 1, #waitpoint_ids do
+    local waitpoint = space:get('waitpoint', run.execution_id, waitpoint_ids[i])
+    if waitpoint and waitpoint.state ~= 'closed' then
+      space:put('waitpoint', ff.replace(waitpoint, {
+        state = 'closed', closed_at = space.now, close_reason = reason,
+      }), run.execution_id, waitpoint_ids[i])
+    end
+  end
+end
+
+-- The waitpoints of a suspension, the primary one first.
+function ff.waitpoints_of(suspension)
+  local ids = {suspension.waitpoint_id}
+  for i = 1, #suspension.additional do ids[#ids + 1] = suspension.additional[i][1] end
+  return ids
+end
+
+-- Close the current suspension and every waitpoint of it.
+function ff.close_suspension(space, run, reason, changes)
+  local suspension = space:get('suspension', run.execution_id)
+  ff.close_waitpoints(space, run, ff.waitpoints_of(suspension), reason)
+  local closed = ff.replace(suspension, changes or {})
+  closed.closed_at, closed.close_reason = space.now, reason
+  space:put('suspension', closed, run.execution_id)
+  return closed
+end
+
+-- End an execution in any way: its attempt, its stream, its waits, and every time that was running.
+-- about: actor, and where they matter reason, suspension_reason, attempt (changes of it), changes (of the execution).
+function ff.finish(space, run, row, about)
+  if run.has_stream then ff.close_stream(space, run, row.closes_stream, row.closes_stream == 'reclaimed') end
+  if run.lifecycle_phase == 'suspended' then ff.close_suspension(space, run, about.suspension_reason or '') end
+  if run.pending_waitpoints[1] then
+    local ids = {}
+    for i = 1, #run.pending_waitpoints do ids[i] = run.pending_waitpoints[i][1] end
+    ff.close_waitpoints(space, run, ids, 'execution_ended')
+  end
+  local attempt = ff.end_attempt(space, run, row.attempt_life, about.attempt)
+  local ended = ff.move(run, row, space.now, about.changes)
+  ended.attempt = attempt
+  if row.keeps_attempt and attempt.index >= 0 then ended.attempt_state = 'attempt_terminal' end
+  ended.completed_at = space.now
+  ff.drop_lease(ended)
+  ff.forget_waiting(ended)
+  ff.forget_lineage(ended)
+  ended.attempt_deadline_at, ended.attempt_timeout_remaining_ms, ended.suspension_timeout_at = 0, 0, 0
+  ended.pending_waitpoints = {}
+  return space:put_execution(ended, row.event, {
+    actor = about.actor, before = run.public_state, reason = about.reason,
+    details = run.current_lease_id ~= '' and ff.lease_details(run) or {},
+  })
+end

@@ -1,0 +1,79 @@
+-- ff_create_execution (T1, T2): write a new execution, or name the one that the id or the key already stands for.
+--
+-- Keys      the execution
+-- Command   CreateExecution; `policy` is the parsed record (Policy), or {refusal = {code, text, field, detail...}}
+--           when the text was refused: judged after duplicates, as everywhere
+-- Blobs     1 input, 2 policy as it came
+-- Reply     "created" | "duplicate", execution id, public state ('' once it has been purged)
+-- Keeps     an id and a living idempotency key stand for one execution for ever
+
+local function state_of(space, id)
+  local run = space:find(id)
+  return {'duplicate', id, run and run.public_state or ''}
+end
+
+local function existing(space, command)
+  if command.idempotency_key ~= '' then
+    local memo = space:get('memo', 'create', command.namespace, command.idempotency_key)
+    if memo and memo.expires_at > space.now then return state_of(space, cmsgpack.unpack(memo.value)) end
+  end
+  return space:find(command.execution_id) and state_of(space, command.execution_id)
+end
+
+local function refuse_unknown_groups(command, policy)
+  if command.flow_id ~= '' then ff.refuse('flow_not_found', {command.flow_id}, 'flow_id') end
+  local budgets = command.budget_ids[1] and command.budget_ids or policy.budget_ids
+  if budgets[1] then ff.refuse('budget_not_found', budgets, 'budget_ids') end
+  if command.quota_ids[1] then ff.refuse('quota_policy_not_found', command.quota_ids, 'quota_ids') end
+end
+
+local function record(space, command, policy)
+  local now, row = space.now, ff.T.T1
+  local delay_until = command.delay_until or policy.delay_until
+  if delay_until > now then row = ff.T.T2 end
+  local deadline = command.execution_deadline_at
+  if not deadline then deadline = policy.execution_deadline_ms ~= 0 and now + policy.execution_deadline_ms or 0 end
+  local run = ff.new('Execution', {
+    version = ff.RECORD_VERSION, execution_id = command.execution_id, namespace = command.namespace,
+    lane_id = command.lane_id, execution_kind = command.execution_kind,
+    partition = tonumber(string.match(command.execution_id, '^{fp:(%d+)}')),
+    priority = ff.clamp_priority(command.priority or policy.priority), creator_identity = command.creator_identity,
+    created_at = now, last_transition_at = now, last_mutation_at = now,
+    required_capabilities = policy.required_capabilities,
+    fairness_key = command.fairness_key ~= '' and command.fairness_key or command.namespace,
+    tags = command.tags, payload_encoding = command.payload_encoding, policy = policy,
+    retention_ms = policy.retention_ms ~= 0 and policy.retention_ms or ff.limits.DEFAULT_RETENTION_MS,
+    delay_until = row == ff.T.T2 and delay_until or 0,
+    execution_deadline_at = math.min(deadline, ff.limits.MAX_INT),
+  })
+  for i = 1, #row.to, 2 do run[row.to[i]] = row.to[i + 1] end
+  run.attempt = ff.new('Attempt', {})
+  return run
+end
+
+function ff.clamp_priority(value)
+  return math.max(0, math.min(value, ff.limits.MAX_PRIORITY))
+end
+
+ff.operation('ff_create_execution', 'CreateExecution', function(space, command, blobs)
+  local known = existing(space, command)
+  if known then return known end
+  if command.policy.refusal then
+    local code, text, field = unpack(command.policy.refusal, 1, 3)
+    ff.refuse(code, {unpack(command.policy.refusal, 4)}, field, text)
+  end
+  local policy = ff.as('Policy', command.policy)
+  refuse_unknown_groups(command, policy)
+  local run = record(space, command, policy)
+  if command.idempotency_key ~= '' then
+    local window = policy.dedup_window_ms ~= 0 and policy.dedup_window_ms or ff.limits.DEFAULT_DEDUP_MS
+    space:put('memo', ff.new('Memo', {
+      value = cmsgpack.pack(command.execution_id), expires_at = math.min(space.now + window, ff.limits.MAX_INT),
+    }), 'create', command.namespace, command.idempotency_key)
+  end
+  space:emit('payload', run.execution_id, blobs[1], blobs[2])
+  space:put_execution(run, ff.T.T1.event, {
+    actor = command.actor ~= '' and command.actor or command.creator_identity, before = '',
+  })
+  return {'created', run.execution_id, run.public_state}
+end)

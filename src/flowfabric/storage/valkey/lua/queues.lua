@@ -1,0 +1,83 @@
+-- Finding claimable work: the routes that a worker may serve, and their best executions in the order of the lane.
+
+local function covered(capabilities, offered)
+  for token in string.gmatch(capabilities, '[^,]+') do
+    if not offered[token] then return false end
+  end
+  return true
+end
+
+local function as_set(list)
+  local set = {}
+  for i = 1, #list do set[list[i]] = true end
+  return set
+end
+
+local function open_lanes(lanes)
+  local records, open = redis.call('HMGET', ff.keys.lanes, unpack(lanes)), {}
+  for i = 1, #lanes do
+    if not (records[i] and ff.unpack('Lane', records[i]).paused_at ~= 0) and not open[lanes[i]] then
+      open[lanes[i]] = true
+      open[#open + 1] = lanes[i]
+    end
+  end
+  return open
+end
+
+-- The routes of lanes that are not paused, as far as kinds (nil: any) and capabilities reach.
+function ff.routes(lanes, kinds, capabilities)
+  local found, offered, wanted = {}, as_set(capabilities), kinds and as_set(kinds)
+  local open = open_lanes(lanes)
+  for i = 1, #open do
+    local routes = redis.call('SMEMBERS', ff.keys.routes(open[i]))
+    for j = 1, #routes do
+      local kind, needed = string.match(routes[j], '^(.-)%z(.*)$')
+      if (not wanted or wanted[kind]) and covered(needed, offered) then
+        found[#found + 1] = {
+          key = 'ff:claim:' .. open[i] .. '\0' .. routes[j], lane = open[i], route = routes[j],
+          ids = {}, scores = {}, at = 1, offset = 0,
+        }
+      end
+    end
+  end
+  return found
+end
+
+local function fill(space, front, count)
+  local page = redis.call('ZRANGE', front.key, front.offset, front.offset + count - 1, 'WITHSCORES')
+  if #page == 0 and front.offset == 0 then space:emit('forget_route', front.lane, front.route) end
+  front.ids, front.scores, front.at = {}, {}, 1
+  for i = 1, #page, 2 do
+    front.ids[#front.ids + 1] = page[i]
+    front.scores[#front.scores + 1] = tonumber(page[i + 1])
+  end
+  front.offset = front.offset + #front.ids
+  front.complete = #front.ids < count
+end
+
+local function before(front, other)
+  local left, right = front.scores[front.at], other.scores[other.at]
+  if left ~= right then return left < right end
+  return front.ids[front.at] < other.ids[other.at]
+end
+
+-- A function that returns the next best execution each time, without those that carry a live grant; nil at the end.
+function ff.queue(space, routes, namespace, count)
+  return function()
+    while true do
+      local best
+      for i = 1, #routes do
+        local front = routes[i]
+        if not front.ids[front.at] and not front.complete then fill(space, front, count) end
+        if front.ids[front.at] and (not best or before(front, best)) then best = front end
+      end
+      if not best then return nil end
+      local run = space:find_with_payload(best.ids[best.at])
+      best.at = best.at + 1
+      if run and ff.claimable(run) and not ff.granted(run, space.now)
+        and (namespace == '' or namespace == run.namespace) then
+        return run
+      end
+    end
+  end
+end

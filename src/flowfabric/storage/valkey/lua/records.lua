@@ -1,0 +1,107 @@
+-- Records: the arrays of model/records.py, read and written by the names of their fields.
+--
+-- `record.field` looks its place up in a generated table; a name that the record does not have is an error, never nil.
+-- `ff.copy` copies one level: a step changes copies, never what it has loaded.
+
+ff.forms = {}
+
+local function declare(name)
+  local at, size = ff.fields[name], ff.sizes[name]
+  local form = {name = name, at = at, size = size}
+  form.__index = function(record, field)
+    local place = at[field]
+    if place then return rawget(record, place) end
+    if type(field) == 'number' then return nil end
+    error('a ' .. name .. ' has no field ' .. tostring(field))
+  end
+  form.__newindex = function(record, field, value)
+    local place = at[field]
+    if not place then
+      if type(field) ~= 'number' then error('a ' .. name .. ' has no field ' .. tostring(field)) end
+      place = field
+    end
+    rawset(record, place, value)
+  end
+  ff.forms[name] = form
+end
+
+for i = 1, #ff.names do declare(ff.names[i]) end
+
+-- Give an array the names of a form.
+function ff.as(name, array)
+  return setmetatable(array, ff.forms[name])
+end
+
+function ff.copy(record)
+  local form = getmetatable(record)
+  return setmetatable({unpack(record, 1, form.size)}, form)
+end
+
+function ff.replace(record, changes)
+  local copy = ff.copy(record)
+  for field, value in pairs(changes) do copy[field] = value end
+  return copy
+end
+
+-- A new record: what is not given has the default of the Python class.
+function ff.new(name, values)
+  local form = ff.forms[name]
+  local record = setmetatable({unpack(ff.defaults[name], 1, form.size)}, form)
+  for field, value in pairs(values) do record[field] = value end
+  return record
+end
+
+-- A stored record may be older and shorter than the class of today; a newer one is refused, never guessed.
+local function grown(name, array)
+  local size = ff.forms[name].size
+  if #array < size then
+    for i = #array + 1, size do array[i] = ff.defaults[name][i] end
+  end
+  local version = ff.fields[name].version
+  if version and array[version] > ff.RECORD_VERSION then
+    ff.refuse('schema_too_new', {}, '', 'a stored ' .. name .. ' has version ' .. array[version])
+  end
+  return ff.as(name, array)
+end
+
+-- Executions: [arrival number, record]. The number has nine bytes always, so the record begins at a known place.
+
+function ff.execution_from(value)
+  local _, array = cmsgpack.unpack_one(value, 10)
+  local run = grown('Execution', array)
+  run.policy = grown('Policy', run.policy)
+  run.attempt = grown('Attempt', run.attempt)
+  if run.grant[1] then run.grant = {grown('Grant', run.grant[1])} end
+  return run
+end
+
+function ff.arrival_head(arrival)
+  return '\146\207' .. struct.pack('>I4I4', math.floor(arrival / 4294967296), arrival % 4294967296)
+end
+
+function ff.arrival_of(head)
+  local high, low = struct.unpack('>I4I4', head, 3)
+  return high * 4294967296 + low
+end
+
+-- Other records: packed as they are; one with bytes in it is [record with '' in their place, bytes].
+
+function ff.pack(record)
+  local form = getmetatable(record)
+  local place = ff.bytes_at[form.name]
+  if not place then return cmsgpack.pack(record) end
+  local bytes = record[place]
+  rawset(record, place, '')
+  local packed = cmsgpack.pack(record)
+  rawset(record, place, bytes)
+  return '\146' .. packed .. '\198' .. struct.pack('>I4', #bytes) .. bytes
+end
+
+function ff.unpack(name, value)
+  local place = ff.bytes_at[name]
+  if not place then return grown(name, cmsgpack.unpack(value)) end
+  local offset, array = cmsgpack.unpack_one(value, 1)
+  local record = grown(name, array)
+  rawset(record, place, string.sub(value, offset + 6))
+  return record
+end

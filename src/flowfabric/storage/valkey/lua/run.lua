@@ -1,0 +1,55 @@
+-- How a function is called and answers.
+--
+--   FCALL ff_x 1 <routing key> <now in ms, or ''> <chance> <packed command> [blob ...]
+--
+-- The answer is {1, what the step returned ...} or {0, code, text, field, detail ...}. Anything else is an error.
+
+-- Refuse: the step ends here and nothing that it staged is written.
+function ff.refuse(code, details, field, text)
+  error({refused = true, code = code, details = details or {}, field = field or '', text = text or ''})
+end
+
+-- Refuse, but keep what is staged: only for the three cases that model/machine names KeptRefusal.
+function ff.refuse_and_keep(code)
+  error({refused = true, kept = true, code = code, details = {}, field = '', text = ''})
+end
+
+local function refusal(space, fault)
+  if type(fault) ~= 'table' or not fault.refused then error(fault, 0) end
+  if fault.kept then ff.flush(space) end
+  return {0, fault.code, fault.text, fault.field, unpack(fault.details)}
+end
+
+function ff.clock(text)
+  if text ~= '' then return tonumber(text) end
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- Register a function for a kind of command. step(space, command, blobs) returns a list of reply parts, or nothing.
+function ff.operation(name, command_name, step)
+  redis.register_function(name, function(_, args)
+    local space = ff.new_space(ff.clock(args[1]), tonumber(args[2]))
+    local command = ff.as(command_name, cmsgpack.unpack(args[3]))
+    local done, answer = pcall(step, space, command, {unpack(args, 4)})
+    if not done then return refusal(space, answer) end
+    ff.flush(space)
+    return {1, unpack(answer or {})}
+  end)
+end
+
+-- An integer as text: plain concatenation would shorten it to 14 digits.
+function ff.digits(number)
+  return string.format('%.0f', number)
+end
+
+-- The n-th id of one operation, derived from its random base (model/ids.py).
+function ff.mint(base, n)
+  if n == 0 then return base end
+  return string.sub(base, 1, 28) .. string.format('%08x', (tonumber(string.sub(base, 29), 16) + n) % 4294967296)
+end
+
+redis.register_function{
+  function_name = 'ff_version', flags = {'no-writes'},
+  callback = function() return {ff.LIBRARY_VERSION, ff.DIGEST} end,
+}

@@ -1,0 +1,152 @@
+-- The table on which one command is decided, as model/machine/workspace.py: a step reads through it and stages what
+-- it writes; `ff.run` (run.lua) flushes that when the step has succeeded, so that a refusal writes nothing.
+
+local Space = {}
+Space.__index = Space
+ff.Space = Space
+
+function ff.new_space(now, chance)
+  return setmetatable({
+    now = now, chance = chance,
+    loaded = {},   -- id -> {head, run, input, policy}, as the store holds it; false when it does not exist
+    runs = {},     -- id -> run, staged; false when purged
+    order = {},    -- ids in `runs`, in the order in which they were first staged
+    events = {},   -- {id, event} pairs
+    staged = {},   -- key \0 field -> {kind, record or false, key parts...}
+    places = {},   -- keys of `staged`, in order
+    effects = {},  -- {kind, ...}
+    packed = {},   -- run -> its packed form
+  }, Space)
+end
+
+-- Executions.
+
+local function learn(space, id, value, input, policy)
+  local known = value and {head = string.sub(value, 1, 10), run = ff.execution_from(value), input = input, policy = policy}
+  space.loaded[id] = known or false
+  return known or nil
+end
+
+-- The execution, or nil. What this step has staged is seen.
+function Space:find(id)
+  local staged = self.runs[id]
+  if staged ~= nil then return staged or nil end
+  local known = self.loaded[id]
+  if known == nil then known = learn(self, id, redis.call('GET', ff.keys.execution(id))) end
+  return known and known.run or nil
+end
+
+-- The same, together with its payload: one call for three keys.
+function Space:find_with_payload(id)
+  local known = self.loaded[id]
+  if not known or known.input == nil then
+    local values = redis.call('MGET', ff.keys.execution(id), ff.keys.input(id), ff.keys.policy(id))
+    if known then
+      known.input, known.policy = values[2] or '', values[3] or ''
+    else
+      learn(self, id, values[1], values[2] or '', values[3] or '')
+    end
+  end
+  return self:find(id)
+end
+
+-- The execution; refused with `execution_not_found` when there is none.
+function Space:execution(id)
+  local run = self:find(id)
+  if not run then ff.refuse('execution_not_found', {}, 'execution_id') end
+  return run
+end
+
+local function stage_run(space, run)
+  local id = run.execution_id
+  if space.runs[id] == nil then space.order[#space.order + 1] = id end
+  space.runs[id] = run
+end
+
+-- Write a draft of an execution with its line of history. about: actor, before, and where they matter reason, details.
+function Space:put_execution(run, event, about)
+  run.event_count = run.event_count + 1
+  stage_run(self, run)
+  self.events[#self.events + 1] = {run.execution_id, {
+    run.event_count, self.now, event, run.attempt.index, run.current_lease_epoch, about.actor, about.reason or '',
+    about.before, run.public_state, about.details or {},
+  }}
+  return run
+end
+
+-- Write a draft of an execution whose change is not told in its history.
+function Space:touch(run)
+  run.last_mutation_at = self.now
+  stage_run(self, run)
+end
+
+-- Delete an execution; what belongs to it goes with space:emit('purge', id).
+function Space:drop(run)
+  local id = run.execution_id
+  if self.runs[id] == nil then self.order[#self.order + 1] = id end
+  self.runs[id] = false
+end
+
+-- The packed form of a draft that is not changed any more.
+function Space:bytes_of(run)
+  local bytes = self.packed[run]
+  if not bytes then
+    bytes = cmsgpack.pack(run)
+    self.packed[run] = bytes
+  end
+  return bytes
+end
+
+-- Other records, by kind and key as in Python: space:get('stream', id, attempt_index).
+
+function Space:get(kind, a, b, c)
+  local key, field = ff.keys.place(kind, a, b, c)
+  local staged = self.staged[key .. '\0' .. (field or '')]
+  if staged then return staged.record or nil end
+  local value
+  if field then value = redis.call('HGET', key, field) else value = redis.call('GET', key) end
+  return value and ff.unpack(ff.form_of[kind], value) or nil
+end
+
+-- All records of a kind that an execution owns, in no order; for those that lie in one hash.
+function Space:children(kind, a, b)
+  local key = ff.keys.place(kind, a, b or '', '')
+  local found, form = {}, ff.form_of[kind]
+  local values = redis.call('HGETALL', key)
+  for i = 1, #values, 2 do
+    if not self.staged[key .. '\0' .. values[i]] then found[#found + 1] = ff.unpack(form, values[i + 1]) end
+  end
+  for i = 1, #self.places do
+    local staged = self.staged[self.places[i]]
+    if staged.key == key and staged.record then found[#found + 1] = staged.record end
+  end
+  return found
+end
+
+-- Write a record; false deletes it. The key comes last: space:put('stream', record, id, attempt_index).
+function Space:put(kind, record, a, b, c)
+  local key, field = ff.keys.place(kind, a, b, c)
+  local place = key .. '\0' .. (field or '')
+  if not self.staged[place] then self.places[#self.places + 1] = place end
+  self.staged[place] = {kind = kind, record = record, key = key, field = field, a = a, b = b, c = c}
+end
+
+-- Write something that is never read back in a step: see effects.lua.
+function Space:emit(kind, a, b, c)
+  self.effects[#self.effects + 1] = {kind, a, b, c}
+end
+
+-- The executions that a worker instance holds from one claim.
+function Space:leases(instance, claim_id)
+  local held, found = redis.call('HGETALL', ff.keys.leases(instance)), {}
+  for i = 1, #held, 2 do
+    if held[i + 1] == claim_id then
+      local run = self:find_with_payload(held[i])
+      if run and run.ownership_state == 'leased' and run.current_worker_instance_id == instance
+        and run.claim_id == claim_id then
+        found[#found + 1] = run
+      end
+    end
+  end
+  return found
+end

@@ -1,0 +1,28 @@
+-- Moving along the rows of model/transitions.py (ff.T, generated), and the public state that follows.
+
+function ff.public_state(phase, eligibility, outcome)
+  if phase == 'terminal' then return ff.public_ends[outcome] end
+  if phase == 'runnable' then return ff.public_runnable[eligibility] end
+  return phase -- suspended, active
+end
+
+-- Apply a row to a copy, which the step may change further until it puts it.
+function ff.move(run, row, now, changes)
+  if not row.before[run.lifecycle_phase]
+    or (row.owners and not row.owners[run.ownership_state])
+    or (row.eligible and not row.eligible[run.eligibility_state]) then
+    error(row.number .. ' cannot start from ' .. run.lifecycle_phase .. ', ' .. run.ownership_state .. ', '
+      .. run.eligibility_state)
+  end
+  local moved = ff.copy(run)
+  moved.last_transition_at, moved.last_mutation_at = now, now
+  local to = row.to
+  for i = 1, #to, 2 do rawset(moved, to[i], to[i + 1]) end
+  if changes then
+    for field, value in pairs(changes) do moved[field] = value end
+  end
+  if not row.whole then
+    moved.public_state = ff.public_state(moved.lifecycle_phase, moved.eligibility_state, moved.terminal_outcome)
+  end
+  return moved
+end

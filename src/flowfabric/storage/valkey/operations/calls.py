@@ -1,0 +1,137 @@
+"""What a command becomes on its way to the server, and how its reply is read back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeVar
+
+import msgspec
+from msgspec.structs import astuple
+
+from flowfabric.model.contracts.base import Command, ExecutionCommand
+from flowfabric.model.errors import FlowFabricError, InternalError, NotOffered, from_code
+from flowfabric.storage.valkey import keys
+
+C = TypeVar("C", bound=Command[Any])
+
+Packed = tuple[list[Any], tuple[bytes, ...]]
+"""The fields of a command as they are packed, and the bytes that travel beside them."""
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+class Reply:
+    """The parts of a reply, read one after the other; one that is not as expected names function and field."""
+
+    def __init__(self, function: str, parts: list[Any]) -> None:
+        self._function = function
+        self._parts = parts
+        self._place = 0
+
+    def bytes(self, field: str) -> bytes:
+        """Read bytes."""
+        value = self._next(field)
+        if not isinstance(value, bytes):
+            raise self._odd(field, value)
+        return value
+
+    def text(self, field: str) -> str:
+        """Read text."""
+        return self.bytes(field).decode()
+
+    def integer(self, field: str) -> int:
+        """Read an integer."""
+        value = self._next(field)
+        if not isinstance(value, int):
+            raise self._odd(field, value)
+        return value
+
+    def list(self, field: str) -> list[Any]:
+        """Read a list."""
+        value = self._next(field)
+        if not isinstance(value, list):
+            raise self._odd(field, value)
+        return value
+
+    def rest(self) -> int:
+        """Say how many parts are left."""
+        return len(self._parts) - self._place
+
+    def _next(self, field: str) -> Any:
+        if self._place >= len(self._parts):
+            raise InternalError(f"the reply of {self._function} has no {field}")
+        self._place += 1
+        return self._parts[self._place - 1]
+
+    def _odd(self, field: str, value: object) -> InternalError:
+        return InternalError(f"the reply of {self._function} has {type(value).__name__} as {field}")
+
+
+class Operation(NamedTuple):
+    """How one kind of command is sent and answered."""
+
+    function: str
+    pack: Callable[[Any], Packed]
+    answer: Callable[[Any, Reply], Any]
+
+
+OPERATIONS: Final[dict[type[Command[Any]], Operation]] = {}
+
+
+def operation(
+    kind: type[C], function: str, *, blobs: tuple[str, ...] = (), pack: Callable[[C], Packed] | None = None
+) -> Callable[[Callable[[C, Reply], Any]], Callable[[C, Reply], Any]]:
+    """Register how the reply of a kind of command is read; `blobs` names its fields of bytes."""
+
+    def register(answer: Callable[[C, Reply], Any]) -> Callable[[C, Reply], Any]:
+        OPERATIONS[kind] = Operation(function, pack or _packer(kind, blobs), answer)
+        return answer
+
+    return register
+
+
+def _packer(kind: type[C], blobs: tuple[str, ...]) -> Callable[[C], Packed]:
+    """Pack every field in its place; where bytes are, only whether there are any."""
+    places = [kind.__struct_fields__.index(field) for field in blobs]
+
+    def pack(command: C) -> Packed:
+        fields = list(astuple(command))
+        beside = tuple(fields[place] or b"" for place in places)
+        for place in places:
+            fields[place] = fields[place] is not None
+        return fields, beside
+
+    return pack
+
+
+class Call(NamedTuple):
+    """One call of a function."""
+
+    command: Command[Any]
+    operation: Operation
+    key: str
+    arguments: tuple[bytes, ...]
+
+    def read(self, raw: Any) -> Any:
+        """Turn a raw reply into the typed answer, or into the error that refused the command."""
+        reply = Reply(self.operation.function, raw if isinstance(raw, list) else [])
+        if reply.integer("status"):
+            return self.operation.answer(self.command, reply)
+        return refusal(reply)
+
+
+def call_of(command: Command[Any]) -> Call:
+    """Say which function decides a command, and with which arguments."""
+    known = OPERATIONS.get(type(command))
+    if known is None:
+        raise NotOffered(f"{type(command).__name__} has no function on Valkey yet")
+    fields, blobs = known.pack(command)
+    key = keys.execution(command.execution_id) if isinstance(command, ExecutionCommand) else keys.STORE
+    return Call(command, known, key, (_encode(fields), *blobs))
+
+
+def refusal(reply: Reply) -> FlowFabricError:
+    """Rebuild a refusal from its parts."""
+    code, text, field = reply.text("code"), reply.text("text"), reply.text("field")
+    details = tuple(reply.text("detail") for _ in range(reply.rest()))
+    return from_code(code, text, field, details)

@@ -1,0 +1,40 @@
+"""Creating executions."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec.structs import astuple
+
+from flowfabric.model.contracts.create import Created, CreateExecution, Duplicate
+from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.policy import parse_policy
+from flowfabric.model.state import Public
+from flowfabric.storage.valkey.operations.calls import Packed, Reply, operation
+
+_FIELDS: Final = CreateExecution.__struct_fields__
+_INPUT: Final = _FIELDS.index("input_payload")
+_POLICY: Final = _FIELDS.index("policy")
+
+
+def _pack(command: CreateExecution) -> Packed:
+    """Parse the policy here; whether its refusal counts is judged there, after duplicates."""
+    fields: list[Any] = list(astuple(command))
+    fields[_INPUT] = True
+    try:
+        fields[_POLICY] = parse_policy(command.policy)
+    except FlowFabricError as error:
+        fields[_POLICY] = {"refusal": (error.code, error.text, error.field, *error.details)}
+    return fields, (command.input_payload, command.policy)
+
+
+@operation(CreateExecution, "ff_create_execution", pack=_pack)
+def _created(_: CreateExecution, reply: Reply) -> Created | Duplicate:
+    outcome, execution_id, state = (
+        reply.text("outcome"),
+        reply.text("execution_id"),
+        reply.text("public_state"),
+    )
+    if outcome == "created":
+        return Created(execution_id, Public(state))
+    return Duplicate(execution_id, Public(state) if state else "")

@@ -1,0 +1,46 @@
+"""What the holder of a lease does with it."""
+
+from __future__ import annotations
+
+from flowfabric.model.contracts.create import Cancelled
+from flowfabric.model.contracts.lease import (
+    Cancel,
+    Complete,
+    Completed,
+    Fail,
+    Release,
+    Released,
+    Renew,
+    Renewed,
+    RetryScheduled,
+    TerminalFailed,
+)
+from flowfabric.model.state import Public
+from flowfabric.storage.valkey.operations.calls import Reply, operation
+
+
+@operation(Renew, "ff_renew_lease")
+def _renewed(_: Renew, reply: Reply) -> Renewed:
+    return Renewed(reply.integer("expires_at"))
+
+
+@operation(Release, "ff_release_lease")
+def _released(_: Release, __: Reply) -> Released:
+    return Released()
+
+
+@operation(Complete, "ff_complete_execution", blobs=("result",))
+def _completed(_: Complete, reply: Reply) -> Completed:
+    return Completed(reply.text("execution_id"), Public(reply.text("public_state")))
+
+
+@operation(Fail, "ff_fail_execution")
+def _failed(_: Fail, reply: Reply) -> RetryScheduled | TerminalFailed:
+    if reply.text("outcome") == "failed":
+        return TerminalFailed()
+    return RetryScheduled(reply.integer("delay_until"), reply.integer("next_attempt_index"))
+
+
+@operation(Cancel, "ff_cancel_execution")
+def _cancelled(command: Cancel, _: Reply) -> Cancelled:
+    return Cancelled(command.execution_id)

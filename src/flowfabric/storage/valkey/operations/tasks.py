@@ -1,0 +1,40 @@
+"""Tasks, built from the parts that a claim answers by the same code that builds them on every other store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowfabric.model.contracts.lease import Task
+from flowfabric.model.machine import Workspace
+from flowfabric.model.machine.claim import task_of
+from flowfabric.model.records import Execution, Payload, SignalRef, Suspension
+from flowfabric.storage.valkey.codec import decode
+from flowfabric.storage.valkey.operations.calls import Reply
+
+
+def read_task(function: str, parts: list[Any]) -> Task:
+    """Build a task: packed record, input, policy, and for resumed work and stored steps what belongs to it."""
+    reply = Reply(function, parts)
+    run: Execution = decode("execution", reply.bytes("record"))
+    space = Workspace(0)
+    payload = Payload(reply.bytes("input"), reply.bytes("policy"))
+    space.learn(("payload", (run.execution_id,)), payload)
+    if reply.rest():
+        _learn_more(space, run, reply)
+    return task_of(space, run)
+
+
+def _learn_more(space: Workspace, run: Execution, reply: Reply) -> None:
+    packed = reply.bytes("suspension")
+    signals = [decode("signal", data) for data in reply.list("signals")]
+    if packed:
+        suspension: Suspension = decode("suspension", packed)
+        space.learn(("suspension", (run.execution_id,)), suspension)
+        found = {SignalRef(signal.waitpoint_id, signal.number): signal for signal in signals}
+        for ref in suspension.satisfiers:
+            need = ("signal", (run.execution_id, ref.waitpoint_id, ref.number))
+            space.learn(need, found.get(ref))
+    steps = [decode("step", data) for data in reply.list("steps")]
+    for step in steps:
+        space.learn(("step", (run.execution_id, step.name)), step)
+    space.learn(("step*", (run.execution_id,)), [(step.name,) for step in steps])

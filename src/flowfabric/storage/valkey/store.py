@@ -1,0 +1,217 @@
+"""The store on one Valkey server: commands are functions inside it, questions are answered here from its records."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final, Self
+
+from libvalkey import ReplyError
+
+from flowfabric.model.contracts.base import Command
+from flowfabric.model.contracts.reads import Question
+from flowfabric.model.errors import FlowFabricError, InternalError, StoreBusy
+from flowfabric.model.ids import Partitions
+from flowfabric.model.machine import Workspace, run_group
+from flowfabric.storage.base import Clock, Dump, RepairReport
+from flowfabric.storage.front import Front
+from flowfabric.storage.valkey import inspect
+from flowfabric.storage.valkey.boot import prepare
+from flowfabric.storage.valkey.client import Client
+from flowfabric.storage.valkey.faults import of_reply
+from flowfabric.storage.valkey.load import Loader
+from flowfabric.storage.valkey.operations import Call, call_of
+from flowfabric.storage.valkey.requests import Plan
+from flowfabric.storage.valkey.swap import DECIDED_HERE, swap
+from flowfabric.storage.valkey.wakeups import Wakeups
+from flowfabric.storage.valkey.wire import CALL_SECONDS
+from flowfabric.storage.wake import Listener
+
+CLOCK_SECONDS: Final = 5.0
+"""How often the server's clock is looked at; commands are decided by it anyway, reads by what was seen last."""
+TRIES: Final = 16
+
+
+class ValkeyStore(Front):
+    """Executions in a Valkey server."""
+
+    def __init__(
+        self, client: Client, clock: Clock | None, partitions: Partitions, chance: Callable[[], float]
+    ) -> None:
+        super().__init__(clock or self._server_time, partitions)
+        self._client = client
+        self._own_clock = clock
+        self._ahead = 0
+        self._chance = chance
+        self._wakeups = Wakeups(client, self.hub)
+        self._watch: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        url: str,
+        *,
+        clock: Clock | None = None,
+        partitions: Partitions | None = None,
+        chance: Callable[[], float] = random.random,
+        timeout: float = CALL_SECONDS,  # noqa: ASYNC109 - of each call, for as long as the store is open
+    ) -> Self:
+        """Open `valkey://[user:password@]host[:port][/database]`. Without a clock the server's decides."""
+        counts = partitions or Partitions()
+        counts.check()
+        client = Client(url, timeout)
+        try:
+            await prepare(client, counts)
+            store = cls(client, clock, counts, chance)
+            if clock is None:
+                await store._look_at_clock()
+                store._watch = asyncio.create_task(store._watch_clock())
+        except BaseException:
+            client.close()
+            raise
+        return store
+
+    @property
+    def client(self) -> Client:
+        """The way to the server, for tests that count."""
+        return self._client
+
+    # Time.
+
+    def _server_time(self) -> int:
+        return time.time_ns() // 1_000_000 + self._ahead
+
+    async def _look_at_clock(self) -> None:
+        seconds, micros = await self._client.call("TIME")
+        self._ahead = int(seconds) * 1_000 + int(micros) // 1_000 - time.time_ns() // 1_000_000
+
+    async def _watch_clock(self) -> None:
+        while True:
+            await asyncio.sleep(CLOCK_SECONDS)
+            with contextlib.suppress(FlowFabricError):
+                await self._look_at_clock()
+
+    # Commands and questions.
+
+    async def _decide(self, commands: Sequence[Command[Any]]) -> list[Any]:
+        replies: list[Any] = []
+        calls: list[Call] = []
+        for command in commands:
+            if type(command) in DECIDED_HERE:
+                replies.append(await self._decide_here(command))
+                continue
+            try:
+                calls.append(call_of(command))
+                replies.append(None)
+            except FlowFabricError as error:
+                replies.append(error)
+        answers = iter(await self._ask_functions(calls))
+        return [next(answers) if reply is None else reply for reply in replies]
+
+    async def _decide_here(self, command: Command[Any]) -> Any:
+        """Decide a rare command by the machine in this process; write if nobody has written in between."""
+        for _ in range(TRIES):
+            space, answer = await self._run(command)
+            arguments = swap(space)
+            if not arguments or await self._function("ff_swap", *arguments):
+                return answer
+        return StoreBusy(f"others change the same records as {type(command).__name__}; try again")
+
+    async def _ask_functions(self, calls: Sequence[Call]) -> list[Any]:
+        if not calls:
+            return []
+        now = "" if self._own_clock is None else str(self._own_clock())
+        raw = await self._client.functions(
+            [
+                ("FCALL", call.operation.function, 1, call.key, now, repr(self._chance()), *call.arguments)
+                for call in calls
+            ]
+        )
+        return [_read(call, reply) for call, reply in zip(calls, raw, strict=True)]
+
+    async def _ask(self, question: Question[Any]) -> Any:
+        _, answer = await self._run(question)
+        return answer
+
+    async def _run(self, command: Command[Any]) -> tuple[Workspace, Any]:
+        """Run the machine of this process on what the server holds."""
+        space = Workspace(self.now())
+        rounds = run_group(space, (command,), (0.0,))
+        loader = Loader(space)
+        try:
+            while True:
+                await self.carry_out(loader.load(next(rounds)))
+        except StopIteration as done:
+            return space, done.value[0]
+
+    async def carry_out(self, plan: Plan[Any]) -> Any:
+        """Send what a plan asks, one write for each round of it."""
+        try:
+            requests = next(plan)
+            while True:
+                replies = await self._client.several(requests)
+                for reply, request in zip(replies, requests, strict=True):
+                    if isinstance(reply, ReplyError):
+                        raise of_reply(reply, str(request[0]))
+                    if isinstance(reply, FlowFabricError):
+                        raise reply
+                requests = plan.send(replies)
+        except StopIteration as done:
+            return done.value
+
+    def subscribe(self, topics: Iterable[str]) -> AbstractAsyncContextManager[Listener]:
+        """Listen to topics; when this begins, nothing that happens is lost any more."""
+        return self._wakeups.subscribe(topics)
+
+    # Upkeep.
+
+    async def take_baton(self, name: str, holder: str, ttl_ms: int) -> bool:
+        """Hold or keep the right to do something alone, for a while."""
+        return bool(await self._function("ff_take_baton", name, holder, str(ttl_ms)))
+
+    async def drop_baton(self, name: str, holder: str) -> None:
+        """Give that right back at once."""
+        await self._function("ff_drop_baton", name, holder)
+
+    async def collect(self, limit: int = 1000) -> int:
+        """Delete what has expired and is never read again."""
+        return int(await self._function("ff_collect", str(limit)))
+
+    async def _function(self, name: str, *arguments: str | bytes) -> Any:
+        now = "" if self._own_clock is None else str(self._own_clock())
+        (reply,) = await self._client.functions([("FCALL", name, 0, now, *arguments)])
+        if isinstance(reply, FlowFabricError):
+            raise reply
+        return reply
+
+    async def repair(self, *, fix: bool = True) -> RepairReport:
+        """Compare every index entry with what its record implies."""
+        report: RepairReport = await self.carry_out(inspect.repair(fix))
+        return report
+
+    async def dump(self) -> Dump:
+        """Return everything; for proofs and small stores."""
+        contents: Dump = await self.carry_out(inspect.dump())
+        return contents
+
+    async def close(self) -> None:
+        """Let everything go."""
+        if self._watch is not None:
+            self._watch.cancel()
+        self._wakeups.close()
+        self._client.close()
+
+
+def _read(call: Call, raw: Any) -> Any:
+    if isinstance(raw, FlowFabricError):
+        return raw
+    try:
+        return call.read(raw)
+    except FlowFabricError as error:
+        return error
+    except Exception as error:  # noqa: BLE001 - a reply that cannot be read must not fail its neighbours
+        return InternalError(f"{call.operation.function}: {error!r}")

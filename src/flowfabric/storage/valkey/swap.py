@@ -1,0 +1,34 @@
+"""Commands that are too rare to be written in Lua: decided by the machine here, written if nothing has changed since.
+
+They touch records that no index follows from: the keys that sign tokens, and the tokens of people and programs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from flowfabric.model.contracts.access import CreateToken, DeleteToken
+from flowfabric.model.contracts.base import Command
+from flowfabric.model.contracts.upkeep import RotateSecret, SeedSecret
+from flowfabric.model.machine import Workspace
+from flowfabric.storage.valkey import keys
+
+DECIDED_HERE: Final[frozenset[type[Command[Any]]]] = frozenset(
+    {SeedSecret, RotateSecret, CreateToken, DeleteToken}
+)
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+def swap(space: Workspace) -> list[str | bytes]:
+    """Return the arguments of `ff_swap`: for each changed record its place, what it was and what it becomes."""
+    arguments: list[str | bytes] = []
+    for (kind, key), old, new in space.changes():
+        where, field = keys.place(kind, key)
+        arguments += [where, field or "", _packed(old), _packed(new)]
+    return arguments
+
+
+def _packed(record: msgspec.Struct | None) -> bytes:
+    return b"" if record is None else _encode(record)

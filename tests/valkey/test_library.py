@@ -1,0 +1,96 @@
+"""The Lua library: what it is built of, and that the server and the Python machine mean the same by it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from statistics import median
+
+import msgspec
+import pytest
+
+from flowfabric.model import records
+from flowfabric.model.contracts.lease import Complete
+from flowfabric.storage.valkey import keys
+from flowfabric.storage.valkey.codec import BYTES, FORMS
+from flowfabric.storage.valkey.generated import lua, tables
+from flowfabric.storage.valkey.library import FOLDER, library, parts
+from flowfabric.storage.valkey.operations import OPERATIONS
+
+LUA = sorted(FOLDER.rglob("*.lua"))
+MAX_LINES = 200
+
+
+@pytest.mark.parametrize("path", LUA, ids=lambda path: path.stem)
+def test_a_file_stays_small(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_LINES
+
+
+def test_the_usual_file_is_very_small() -> None:
+    assert median(len(path.read_text(encoding="utf-8").splitlines()) for path in LUA) < 60
+
+
+@pytest.mark.parametrize("path", sorted((FOLDER / "operations").glob("*.lua")), ids=lambda path: path.stem)
+def test_an_operation_says_what_it_takes_answers_and_keeps(path: Path) -> None:
+    head = path.read_text(encoding="utf-8").split("\n\n", maxsplit=1)[0]
+    assert head.startswith(f"-- ff_{path.stem}")
+    for word in ("Keys", "Command", "Reply", "Keeps"):
+        assert f"\n-- {word} " in head, word
+
+
+def test_every_function_that_is_called_is_registered() -> None:
+    code = library().code
+    registered = set(re.findall(r"ff\.operation\('(\w+)', '(\w+)'", code))
+    assert registered == {(known.function, kind.__name__) for kind, known in OPERATIONS.items()}
+
+
+def test_every_file_is_part_of_the_library() -> None:
+    assert sorted(parts()) == LUA
+    assert all(f"do -- {path.name}\n" in library().code for path in LUA)
+
+
+def test_the_digest_names_the_text() -> None:
+    assert f"ff.DIGEST = '{library().digest}'" in library().code
+    assert library() == library()
+
+
+def test_fields_have_their_places() -> None:
+    text = tables()
+    run = records.Execution.__struct_fields__
+    assert f"['lease_expires_at'] = {run.index('lease_expires_at') + 1}" in text
+    assert f"['result'] = {Complete.__struct_fields__.index('result') + 1}" in text
+
+
+def test_only_fields_of_bytes_stand_apart() -> None:
+    found = {
+        kind: [field.name for field in msgspec.structs.fields(form) if field.type is bytes]
+        for kind, form in FORMS.items()
+    }
+    assert {kind: names[0] for kind, names in found.items() if names} == BYTES
+    assert all(len(names) <= 1 for names in found.values())
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "nil"),
+        (True, "true"),
+        (1, "1"),
+        (2**53 - 1, "9007199254740991"),
+        (2.5, "2.5"),
+        ("it's\n", "'it\\039s\\010'"),
+        ((1, ("a",)), "{1, {'a'}}"),
+        ({"a": 1, "b": None}, "{['a'] = 1}"),
+    ],
+)
+def test_values_are_written_as_lua(value: object, text: str) -> None:
+    assert lua(value) == text
+
+
+def test_both_sides_name_the_same_keys() -> None:
+    names = (FOLDER / "keys.lua").read_text(encoding="utf-8")
+    for name in (
+        keys.ARRIVALS, keys.FEED, keys.FEED_FLOOR, keys.DUE, keys.TALLY, keys.INBOX, keys.MEMOS, keys.LANES,
+        keys.WORKERS, keys.TOKENS, keys.KEYRING, keys.CLAIM, keys.STATE, keys.LEASES, keys.MEMO, keys.CHANNEL,
+    ):  # fmt: skip
+        assert f"'{name}'" in names
