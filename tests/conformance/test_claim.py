@@ -276,11 +276,15 @@ async def test_every_kind_of_work_comes_by_claim(
 
 
 async def test_repeated_claim_gets_the_same_tasks(ff: Driver) -> None:
-    made = [await ff.create(tags=(("n", str(n)),)) for n in range(3)]
-    first = await ff.claim(max_tasks=2, claim_id="c1")
+    made = []
+    for n in range(6):
+        made.append(await ff.create(tags=(("n", str(n)),), priority=n // 3))
+        ff.clock.advance(1)
+    first = await ff.claim(max_tasks=5, claim_id="c1")
+    assert claimed(first) == [*made[3:], *made[:2]]
     ff.clock.advance(LEASE - 1)
     async with untouched(ff, heartbeat=True):
-        assert await ff.claim(max_tasks=2, claim_id="c1") == first
+        assert await ff.claim(max_tasks=5, claim_id="c1") == first
     assert claimed(await ff.claim(max_tasks=2, claim_id="c2")) == [
         execution_id for execution_id in made if execution_id not in claimed(first)
     ]

@@ -8,7 +8,7 @@ import pytest
 
 from flowfabric.server.roles import Need, Principal, Role
 from support.server import Api
-from support.work import create, path
+from support.work import act, claim, create, path
 
 LONG = "x" * 257
 
@@ -52,3 +52,42 @@ async def test_nobody_signs_with_the_name_of_another(api: Api) -> None:
     assert await first_actor(api, signed) == "ci"
     assert (await api.get(path(signed, "detail"))).json["creator_identity"] == "ann"
     assert await first_actor(api, await create(api, creator_identity="ann")) == "ci"
+
+
+@pytest.mark.parametrize(
+    "field", ["lane", "namespace", "priority", "tags", "policy", "delay_ms", "budget_ids", "uuid", "input"]
+)
+async def test_null_means_that_a_field_is_not_given(api: Api, field: str) -> None:
+    body = {"kind": "k", field: None}
+    assert (await api.post("/v1/submit", body)).status == 201
+    batch = await api.post("/v1/submit/batch", {"items": [body]})
+    assert "execution_id" in batch.json["results"][0]
+
+
+async def test_what_is_required_is_not_null(api: Api) -> None:
+    reply = await api.post("/v1/submit", {"kind": None, "lane": None})
+    assert (reply.status, reply.json["field"]) == (422, "kind")
+    odd = await api.post("/v1/submit", {"kind": "k", "tags": None, "priority": "high"})
+    assert (odd.status, odd.json["field"]) == (422, "priority")
+
+
+async def test_a_result_of_null_is_one(api: Api) -> None:
+    execution_id = await create(api)
+    await act(api, await claim(api), "complete", result=None, source=None)
+    assert (await api.get(path(execution_id, "result"))).raw == b"null"
+
+
+async def test_null_in_what_a_worker_sends(api: Api) -> None:
+    await create(api)
+    claims = {
+        "worker_instance_id": "i",
+        "lanes": ["default"],
+        "max_tasks": None,
+        "capabilities": None,
+        "wait_ms": None,
+    }
+    (task,) = (await api.post("/v1/workers/w/tasks", claims)).json["tasks"]
+    frame = {"frame_type": "t", "payload": "x", "ttl_ms": None, "retention_maxlen": None, "mode": None}
+    await act(api, task, "frames", frames=[frame])
+    await act(api, task, "renew", lease_ttl_ms=None)
+    await act(api, task, "suspend", signals=None, reason_code=None)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 import re
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 from urllib.parse import unquote_to_bytes
 
 import msgspec
+from msgspec import Raw
 
 from flowfabric.model import checks
 from flowfabric.model.errors import FlowFabricError
@@ -137,13 +138,31 @@ def decode_body(decoder: msgspec.json.Decoder[Any], data: bytes) -> Any:
             return decoder.decode(data)
         except msgspec.ValidationError as error:
             msgspec.json.decode(data)  # of two faults that of the syntax is named, wherever it stands
-            raise _misshapen(str(error)) from error
+            return _decode_without_nulls(decoder, data, error)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise HttpError(400, f"{BAD_SYNTAX}: {error}", "invalid_input", kind="invalid_input") from error
     except RecursionError as error:
         raise HttpError(
             400, f"{BAD_SYNTAX}: nested too deep", "invalid_input", kind="invalid_input"
         ) from error
+
+
+def _decode_without_nulls(decoder: msgspec.json.Decoder[Any], data: bytes, first: Exception) -> Any:
+    """Read a body once more, without the nulls of optional fields: null means that a field is not given."""
+    try:
+        fields = msgspec.structs.fields(decoder.type)
+        optional = {
+            each.encode_name for each in fields if not each.required and Raw not in get_args(each.type)
+        }
+        given = msgspec.json.decode(data, type=dict[str, Raw])
+        kept = {
+            name: value for name, value in given.items() if name not in optional or bytes(value) != b"null"
+        }
+        if len(kept) < len(given):
+            return decoder.decode(msgspec.json.encode(kept))
+    except msgspec.ValidationError as error:
+        raise _misshapen(str(error)) from error
+    raise _misshapen(str(first)) from first
 
 
 def _misshapen(message: str) -> HttpError:

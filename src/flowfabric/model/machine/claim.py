@@ -8,6 +8,7 @@ from flowfabric.model.contracts.base import Fence
 from flowfabric.model.contracts.lease import Claim, Claimed, Resume, SignalView, StepView, Task
 from flowfabric.model.contracts.reads import FindClaimable
 from flowfabric.model.ids import mint
+from flowfabric.model.indexes import score
 from flowfabric.model.limits import DEFAULT_MAX_RECLAIMS, MAX_STEP_BYTES_IN_TASK
 from flowfabric.model.machine.lease import (
     TIMER,
@@ -33,10 +34,11 @@ def claim(space: Workspace, command: Claim) -> Claimed:
     space.emit("seen", command.worker_instance_id, value=command)
     if command.claim_id:
         held = space.leases(command.worker_instance_id, command.claim_id)
-        living = sorted((run.execution_id,) for run in held if run.lease_expires_at > space.now)
+        living = [run for run in held if run.lease_expires_at > space.now]
         if living:
-            space.several("payload", living)
-            return Claimed(tuple(task_of(space, space.execution(*key)) for key in living))
+            living.sort(key=lambda run: (score(run), run.execution_id))  # the order of the first answer
+            space.several("payload", [(run.execution_id,) for run in living])
+            return Claimed(tuple(task_of(space, run) for run in living))
     routes = space.routes(command.lanes, command.capabilities, command.kinds)
     tasks: list[Task] = []
     place = 0

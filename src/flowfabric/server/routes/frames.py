@@ -42,11 +42,11 @@ class FrameForm(Struct, frozen=True):
     source: str | None = None
     metadata_json: str | None = None
     patch_kind: str | None = None
-    retention_maxlen: int = 0
-    ttl_ms: int = 0
-    maxlen_floor: int = 0
-    maxlen_ceiling: int = 0
-    ema_alpha: float = 0.0
+    retention_maxlen: int | None = None
+    ttl_ms: int | None = None
+    maxlen_floor: int | None = None
+    maxlen_ceiling: int | None = None
+    ema_alpha: float | None = None
 
 
 class FrameBatch(Holding, frozen=True, kw_only=True):
@@ -95,7 +95,8 @@ def _frame(place: str, form: FrameForm) -> FrameInput:
     return FrameInput(
         payload, form.frame_type, _given(form.mode, "durable"), form.ts, _given(form.encoding, "utf8"),
         form.correlation_id or "", _given(form.source, "worker"), form.metadata_json or "", form.patch_kind or "",
-        form.retention_maxlen, form.ttl_ms, form.maxlen_floor, form.maxlen_ceiling, form.ema_alpha,
+        form.retention_maxlen or 0, form.ttl_ms or 0, form.maxlen_floor or 0, form.maxlen_ceiling or 0,
+        form.ema_alpha or 0.0,
     )  # fmt: skip
 
 

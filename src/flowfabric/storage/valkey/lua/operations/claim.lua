@@ -17,7 +17,11 @@ local function living(space, command)
   for i = 1, #held do
     if held[i].lease_expires_at > space.now then found[#found + 1] = held[i] end
   end
-  table.sort(found, function(a, b) return a.execution_id < b.execution_id end)
+  table.sort(found, function(a, b)
+    local left, right = ff.score(a), ff.score(b)
+    if left ~= right then return left < right end
+    return a.execution_id < b.execution_id
+  end)
   return found
 end
 
