@@ -88,6 +88,12 @@ async def test_the_grace_comes_from_the_settings(serve: Serve) -> None:
     assert until - api.store.now() <= 5_000
 
 
+async def test_a_grace_beyond_all_times_ends_with_them(serve: Serve) -> None:
+    api = await serve(settings=Settings(hmac_grace_ms=2**64 - 1))
+    assert (await rotate(api)).status == 200
+    assert (await api.store.read(ListKids())).verifying[0][1] == 2**53 - 1
+
+
 async def test_a_known_name_keeps_its_secret(api: Api) -> None:
     await rotate(api)
     reply = await rotate(api, secret="cd" * 32)

@@ -11,6 +11,7 @@ from msgspec import Struct
 from flowfabric.model.contracts.access import CreateToken, DeleteToken, ListTokens
 from flowfabric.model.contracts.upkeep import RotateSecret
 from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.limits import MAX_INT
 from flowfabric.model.records import AccessToken
 from flowfabric.server import audit
 from flowfabric.server.auth import digest, new_token
@@ -125,7 +126,7 @@ async def rotate(call: Call) -> Answer:
 async def _rotate(call: Call, form: RotationForm) -> None:
     command = RotateSecret(
         new_kid=form.new_kid, new_secret_hex=form.new_secret_hex.lower(),
-        grace_ms=call.server.settings.hmac_grace_ms, actor=call.actor,
+        grace_ms=min(call.server.settings.hmac_grace_ms, MAX_INT), actor=call.actor,
     )  # fmt: skip
     facts = {"who": call.actor, "new_kid": form.new_kid, "request_id": call.request_id}
     try:
