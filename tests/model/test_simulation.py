@@ -94,7 +94,7 @@ async def test_a_store_that_forgets_is_found_out() -> None:
     """The net itself must hold: a store that loses one write in a long sequence is noticed."""
     clock = ManualClock()
     stores = [MemoryStore(clock=clock, chance=lambda: 0.5) for _ in range(2)]
-    simulation = Simulation(3, Fleet(("memory", "forgetful"), stores, clock), exact_groups=True)
+    simulation = Simulation(3, Fleet(("memory", "forgetful"), stores, clock))
     save = stores[1].tables.save
 
     def forget(space: Any) -> None:

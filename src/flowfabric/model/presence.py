@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from msgspec.structs import replace
@@ -18,6 +19,20 @@ RENOTE_MS: Final = 5_000
 def forget_at(worker: Worker) -> int:
     """When the record of a worker may be deleted: a day after it was last alive."""
     return min(worker.last_heartbeat_at + worker.liveness_ttl_ms + DAY_MS, MAX_INT)
+
+
+def unwritten(sights: Iterable[tuple[tuple[str, ...], Claim | None]]) -> list[Claim]:
+    """Return the signs of life that are still to be written.
+
+    A sight without a claim says that the record of that worker was written by name since, with all sights before.
+    """
+    claims: list[Claim] = []
+    for key, claim in sights:
+        if claim is None:
+            claims = [each for each in claims if presence_key(each) != key]
+        else:
+            claims.append(claim)
+    return claims
 
 
 def presence_key(claim: Claim) -> tuple[str, str]:

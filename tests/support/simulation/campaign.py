@@ -21,14 +21,13 @@ async def run_seed(
     steps: int,
     *,
     known: Container[str] = (),
-    exact_groups: bool = False,
     shrink_seconds: float = 30.0,
 ) -> Simulation:
     """Run one sequence; a failure is raised with its seed and a minimal list of actions, unless its kind is known."""
     folder = Path(tempfile.mkdtemp(prefix="ff-simulation-"))
     try:
         async with open_fleet(names, folder / "run") as fleet:
-            simulation = Simulation(seed, fleet, exact_groups=exact_groups)
+            simulation = Simulation(seed, fleet)
             try:
                 await simulation.run(steps)
             except Disagreement as failure:
@@ -37,7 +36,7 @@ async def run_seed(
                 return simulation
         if found.kind in known:
             raise found
-        again = Rerun(names, exact_groups, folder / "shrink")
+        again = Rerun(names, folder / "shrink")
         minimal = await _shrunk(simulation.actions, found.kind, again, shrink_seconds)
         raise Disagreement(found.kind, report(seed, steps, again, minimal, found)) from found
     finally:
@@ -48,7 +47,6 @@ class Rerun(NamedTuple):
     """How actions are repeated."""
 
     names: Sequence[str]
-    exact_groups: bool
     folder: Path
 
 
@@ -57,7 +55,7 @@ async def first_failure(actions: Sequence[Action], again: Rerun) -> Disagreement
     shutil.rmtree(again.folder, ignore_errors=True)
     async with open_fleet(again.names, again.folder) as fleet:
         every = 1 if len(actions) < 30 else 6
-        simulation = Simulation(0, fleet, every, exact_groups=again.exact_groups)
+        simulation = Simulation(0, fleet, every)
         try:
             await simulation.repeat(actions)
         except Disagreement as failure:
@@ -76,7 +74,5 @@ async def _shrunk(actions: Sequence[Action], kind: str, again: Rerun, seconds: f
 def report(seed: int, steps: int, again: Rerun, actions: Sequence[Action], failure: Disagreement) -> str:
     """Say what failed and how to see it again."""
     command = f"python -m support.simulation --seed {seed} --once --commands {steps} --stores {','.join(again.names)}"
-    if again.exact_groups:
-        command += " --exact-groups"
     lines = [f"  {spell(action)}" for action in actions]
     return "\n".join((f"{failure}", f"seed {seed}: {command}", f"{len(actions)} actions are enough:", *lines))

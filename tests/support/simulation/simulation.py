@@ -20,7 +20,6 @@ from support.simulation.compare import Disagreement, difference, same_dumps, sam
 from support.simulation.draw import Draw
 from support.simulation.driver import Driver
 from support.simulation.fleet import Fleet
-from support.simulation.groups import in_some_order, outcome_of
 from support.simulation.invariants import check_dump, check_progress
 from support.simulation.world import World
 
@@ -32,11 +31,9 @@ Exchange = tuple[Command[Any], Any]
 class Simulation:
     """A sequence of actions on a fleet, drawn from a seed or given."""
 
-    def __init__(self, seed: int, fleet: Fleet, every: int = 6, *, exact_groups: bool = False) -> None:
+    def __init__(self, seed: int, fleet: Fleet, every: int = 6) -> None:
         self.fleet = fleet
         self.every = every
-        self.exact_groups = exact_groups
-        """Whether a group must be decided in the same order everywhere; otherwise any one order will do."""
         self.world = World(fleet.clock.now)
         self.driver = Driver(self.world, Draw(random.Random(seed)))
         self.actions: list[Action] = []
@@ -81,13 +78,7 @@ class Simulation:
     async def _answers(self, action: Action) -> list[list[Exchange]]:
         if isinstance(action, Restart):
             await self.fleet.restart()
-        if not isinstance(action, Many) or self.exact_groups or len(self.fleet.stores) == 1:
-            return [await self._exchange(store, action) for store in self.fleet.stores]
-        others = [await self._exchange(store, action) for store in self.fleet.stores[1:]]
-        replies = [reply for _, reply in others[0]]
-        outcome = await outcome_of(self.fleet.stores[1])
-        first = await in_some_order(self.fleet.stores[0], action, replies, outcome)
-        return [list(zip(action.commands, first, strict=True)), *others]
+        return [await self._exchange(store, action) for store in self.fleet.stores]
 
     async def compare(self) -> None:
         """Refuse stores that hold different things, or things that do not fit."""

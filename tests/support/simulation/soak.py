@@ -24,7 +24,6 @@ class Plan(NamedTuple):
 
     names: list[str]
     commands: int
-    exact_groups: bool
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -39,21 +38,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--keep-going", action="store_true", help="collect failures by kind instead of stopping"
     )
-    parser.add_argument(
-        "--exact-groups", action="store_true", help="groups must be decided in the order given"
-    )
     options = parser.parse_args(arguments)
     first = secrets.randbelow(2**40) if options.seed is None else options.seed
     names = options.stores.split(",")
     if options.once:
-        failure = _attempt(first, Plan(names, options.commands, options.exact_groups))
+        failure = _attempt(first, Plan(names, options.commands))
         _say(failure[1] if failure else f"seed {first}: as it should be")
         return 1 if failure else 0
     return _campaign(options, names, first)
 
 
 def _campaign(options: Any, names: list[str], first: int) -> int:
-    plan = Plan(names, options.commands, options.exact_groups)
+    plan = Plan(names, options.commands)
     context = multiprocessing.get_context("spawn")
     results: Any = context.Queue()
     until = time.time() + options.minutes * 60
@@ -125,7 +121,7 @@ def _work(results: Any, seed: int, step: int, plan: Plan, until: float, keep_goi
 
 def _attempt(seed: int, plan: Plan, known: Container[str] = ()) -> tuple[str, str] | None:
     async def run() -> None:
-        await run_seed(seed, plan.names, plan.commands, known=known, exact_groups=plan.exact_groups)
+        await run_seed(seed, plan.names, plan.commands, known=known)
 
     try:
         asyncio.run(run())

@@ -17,6 +17,7 @@ from flowfabric.model.contracts.upkeep import (
 from flowfabric.model.errors import invalid
 from flowfabric.model.limits import MAX_INT
 from flowfabric.model.machine.workspace import Workspace, step
+from flowfabric.model.presence import presence, presence_key, unwritten
 from flowfabric.model.records import VERSION, Worker
 
 
@@ -32,7 +33,7 @@ def register_worker(space: Workspace, command: RegisterWorker) -> Registered | R
         tuple(sorted(set(command.lanes))), worker_capabilities(command.capabilities), space.now,
         command.liveness_ttl_ms, registered_at or space.now,
     )  # fmt: skip
-    space.put("worker", command.namespace, command.worker_instance_id, value=worker)
+    _write(space, command, worker)
     return Refreshed(_expires_at(worker)) if registered_at else Registered()
 
 
@@ -43,7 +44,7 @@ def heartbeat_worker(space: Workspace, command: HeartbeatWorker) -> Refreshed | 
     if known is None or not known.registered_at:
         return NotRegistered()
     worker = replace(known, last_heartbeat_at=space.now)
-    space.put("worker", command.namespace, command.worker_instance_id, value=worker)
+    _write(space, command, worker)
     return Refreshed(_expires_at(worker))
 
 
@@ -52,7 +53,7 @@ def mark_worker_dead(space: Workspace, command: MarkWorkerDead) -> Marked | NotR
     """Forget a worker at once; one that only claimed can be marked too, because it may hold leases."""
     if _living(space, command) is None:
         return NotRegistered()
-    space.put("worker", command.namespace, command.worker_instance_id, value=None)
+    _write(space, command, None)
     return Marked()
 
 
@@ -66,5 +67,17 @@ def _expires_at(worker: Worker) -> int:
 
 
 def _living(space: Workspace, command: RegisterWorker | HeartbeatWorker | MarkWorkerDead) -> Worker | None:
-    known: Worker | None = space.get("worker", command.namespace, command.worker_instance_id)
+    key = (command.namespace, command.worker_instance_id)
+    known: Worker | None = space.get("worker", *key)
+    for claim in unwritten((effect.key, effect.value) for effect in space.effects if effect.kind == "seen"):
+        if presence_key(claim) == key:  # earlier in the same group
+            known = presence(claim, known, space.now) or known
     return known if known is not None and alive(known, space.now) else None
+
+
+def _write(
+    space: Workspace, command: RegisterWorker | HeartbeatWorker | MarkWorkerDead, worker: Worker | None
+) -> None:
+    """Write a worker down by name; what claims of the same group have told of it is part of that."""
+    space.put("worker", command.namespace, command.worker_instance_id, value=worker)
+    space.emit("seen", command.namespace, command.worker_instance_id)

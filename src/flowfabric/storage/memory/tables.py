@@ -244,6 +244,8 @@ class Tables:
             del self.waitpoint_order[waitpoint]
 
     def _on_seen(self, space: Workspace, effect: Effect) -> None:
+        if effect.value is None:
+            return
         key = presence_key(effect.value)
         worker = presence(effect.value, self.records["worker"].get(key), space.now)
         if worker is not None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from flowfabric.model.indexes import Placement, claimable, route_of
 from flowfabric.model.machine import Effect, Move, Workspace
-from flowfabric.model.presence import forget_at, presence, presence_key
+from flowfabric.model.presence import forget_at, presence, presence_key, unwritten
 from flowfabric.model.records import Event, Execution, Payload, Route, Waitpoint
 from flowfabric.storage.sql.codec import decode, encode
 from flowfabric.storage.sql.load import SEPARATOR
@@ -235,7 +235,7 @@ class Saver:
 
     def _sights(self, effects: list[Effect]) -> Plan[None]:
         written: dict[Row, Change] = {}
-        for claim in (effect.value for effect in effects):
+        for claim in unwritten((effect.key, effect.value) for effect in effects):
             key = presence_key(claim)
             known = written[key][2] if key in written else self.memory.seen.get(key)
             if known is not None and presence(claim, known, self.space.now) is None:
