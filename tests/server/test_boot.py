@@ -109,8 +109,14 @@ def test_bad_settings_end_with_one(tmp_path: Path) -> None:
 
 
 def test_a_store_of_another_kind_ends_with_two(tmp_path: Path) -> None:
-    code, said = refused(tmp_path, FF_BACKEND="valkey", FF_WAITPOINT_HMAC_SECRET=SECRET)
-    assert (code, "no store for valkey" in said) == (2, True)
+    postgres = {"FF_BACKEND": "postgres", "FF_POSTGRES_URL": "postgres://localhost/none"}
+    code, said = refused(tmp_path, FF_WAITPOINT_HMAC_SECRET=SECRET, **postgres)
+    assert (code, "no store for postgres" in said) == (2, True)
+
+
+def test_a_store_that_cannot_be_reached_ends_with_one(tmp_path: Path) -> None:
+    code, said = refused(tmp_path, FF_BACKEND="valkey", FF_PORT="1", FF_WAITPOINT_HMAC_SECRET=SECRET)
+    assert (code, "cannot be reached" in said) == (1, True)
 
 
 def test_other_partition_counts_are_refused(tmp_path: Path) -> None:
