@@ -43,7 +43,7 @@ from flowfabric.model.transitions import T18, T19, move
 
 AUTO_RESUME: Final = "auto_resume_with_timeout_signal"
 
-_BLOCKING: Final = {
+BLOCKING: Final = {
     "waiting_for_approval": Blocking.APPROVAL,
     "waiting_for_callback": Blocking.CALLBACK,
     "waiting_for_tool_result": Blocking.TOOL_RESULT,
@@ -79,7 +79,7 @@ def suspend(space: Workspace, command: Suspend) -> Suspended | SatisfiedAtOnce:
     space.put("suspension", run.execution_id, value=suspension)
     for waitpoint in waitpoints:
         space.put("waitpoint", run.execution_id, waitpoint.waitpoint_id, value=waitpoint)
-    answer = _Answer(suspension.suspension_id, tuple(map(_opened, waitpoints)), closer is not None, signals)
+    answer = Answer(suspension.suspension_id, tuple(map(_opened, waitpoints)), closer is not None, signals)
     _remember(space, command, answer, suspension.timeout_at)
     return answer.outcome()
 
@@ -161,7 +161,7 @@ def _set_aside(
     aside.current_suspension_id = suspension.suspension_id
     aside.current_waitpoint_id = suspension.waitpoint_id
     aside.suspension_timeout_at = suspension.timeout_at
-    aside.blocking_reason = _BLOCKING.get(suspension.reason_code, Blocking.SIGNAL)
+    aside.blocking_reason = BLOCKING.get(suspension.reason_code, Blocking.SIGNAL)
     aside.pending_waitpoints = without_pending(run, suspension.waitpoint_id)
     space.put_execution(
         aside, T18.event, actor=actor_of(run, command), before=run.public_state, reason=suspension.reason_code,
@@ -199,7 +199,7 @@ def _go_on(
 # The answer, kept for a repeat.
 
 
-class _Answer(Struct, frozen=True, array_like=True):
+class Answer(Struct, frozen=True, array_like=True):
     """What a suspension was answered with, as it is remembered under its idempotency key."""
 
     suspension_id: str
@@ -208,6 +208,7 @@ class _Answer(Struct, frozen=True, array_like=True):
     signals: tuple[SignalView, ...]
 
     def outcome(self) -> Suspended | SatisfiedAtOnce:
+        """Say it to the caller."""
         first, *others = self.waitpoints
         if self.satisfied:
             return SatisfiedAtOnce(self.suspension_id, first, tuple(others), self.signals)
@@ -218,17 +219,17 @@ def _opened(waitpoint: Waitpoint) -> OpenWaitpoint:
     return OpenWaitpoint(waitpoint.waitpoint_id, waitpoint.waitpoint_key, waitpoint.token)
 
 
-def _remembered(space: Workspace, command: Suspend) -> _Answer | None:
+def _remembered(space: Workspace, command: Suspend) -> Answer | None:
     if not command.idempotency_key:
         return None
     kind, key = suspend_memo(command.execution_id, command.idempotency_key)
     memo: Memo | None = space.get(kind, *key)
     if memo is None or memo.expires_at <= space.now:
         return None
-    return msgpack.decode(memo.value, type=_Answer)
+    return msgpack.decode(memo.value, type=Answer)
 
 
-def _remember(space: Workspace, command: Suspend, answer: _Answer, timeout_at: int) -> None:
+def _remember(space: Workspace, command: Suspend, answer: Answer, timeout_at: int) -> None:
     if not command.idempotency_key:
         return
     kept = SUSPEND_MEMO_MAX_MS

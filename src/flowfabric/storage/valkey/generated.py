@@ -8,9 +8,13 @@ from typing import Any, Final
 
 import msgspec
 
-from flowfabric.model import limits, policy, presence, records, transitions
+from flowfabric.model import conditions, evaluation, limits, policy, presence, records, transitions
 from flowfabric.model.contracts import access, create, lease, streams, upkeep, waiting
 from flowfabric.model.contracts.base import Command
+from flowfabric.model.machine.claim import RESUME_REASONS
+from flowfabric.model.machine.resume import MATCHED
+from flowfabric.model.machine.signals import BUFFERED
+from flowfabric.model.machine.suspend import BLOCKING
 from flowfabric.model.machine.workspace import decidable
 from flowfabric.model.policy import Policy
 from flowfabric.model.state import FINAL_LIVES, Eligibility, Outcome, Phase, public_state
@@ -48,6 +52,11 @@ def tables() -> str:
         },
         "final_lives": {str(life): True for life in sorted(FINAL_LIVES)},
         "failure_categories": policy.FAILURE_CATEGORIES,
+        "blocking_of": BLOCKING,
+        "resume_reasons": RESUME_REASONS,
+        "signal_effects": _signal_effects(),
+        "matched": {effect: True for effect in sorted(MATCHED)},
+        "sentinels": {"operator": conditions.OPERATOR_ONLY, "timeout": conditions.TIMEOUT_ONLY},
         "limits": _limits(),
     }
     return "\n".join(f"ff.{name} = {lua(value)}" for name, value in parts.items())
@@ -59,7 +68,7 @@ def _record_forms() -> list[type[msgspec.Struct]]:
         for _, kind in inspect.getmembers(records, inspect.isclass)
         if issubclass(kind, records.Record | records.Execution) and kind is not records.Record
     ]
-    return [*found, Policy, KeyRing]
+    return [*found, Policy, KeyRing, conditions.Condition, conditions.Node]
 
 
 def _commands() -> list[type[Command[Any]]]:
@@ -121,6 +130,13 @@ def _row(row: Transition) -> dict[str, Any]:
 _DIMENSIONS: Final = (
     "lifecycle_phase", "ownership_state", "eligibility_state", "blocking_reason", "terminal_outcome", "attempt_state",
 )  # fmt: skip
+
+
+def _signal_effects() -> dict[str, str]:
+    found = {
+        name: value for name, value in vars(evaluation).items() if name.isupper() and isinstance(value, str)
+    }
+    return found | {"BUFFERED": BUFFERED}
 
 
 def _limits() -> dict[str, Any]:
