@@ -12,6 +12,7 @@ from flowfabric.model import conditions, evaluation, limits, policy, presence, r
 from flowfabric.model.contracts import access, create, lease, streams, upkeep, waiting
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.machine.claim import RESUME_REASONS
+from flowfabric.model.machine.operators import BLOCKS
 from flowfabric.model.machine.resume import MATCHED
 from flowfabric.model.machine.signals import BUFFERED
 from flowfabric.model.machine.suspend import BLOCKING
@@ -30,7 +31,7 @@ def tables() -> str:
     forms = _record_forms()
     commands = _commands()
     named: dict[str, tuple[str, ...]] = {
-        kind.__name__: kind.__struct_fields__ for kind in (*forms, *commands)
+        kind.__name__: kind.__struct_fields__ for kind in (*forms, *commands, streams.FrameInput)
     }
     parts: dict[str, Any] = {
         "RECORD_VERSION": records.VERSION,
@@ -52,10 +53,11 @@ def tables() -> str:
         },
         "final_lives": {str(life): True for life in sorted(FINAL_LIVES)},
         "failure_categories": policy.FAILURE_CATEGORIES,
+        "blocks": {str(reason): str(eligibility) for reason, eligibility in BLOCKS.items()},
         "blocking_of": BLOCKING,
         "resume_reasons": RESUME_REASONS,
         "signal_effects": _signal_effects(),
-        "matched": {effect: True for effect in sorted(MATCHED)},
+        "matched": dict.fromkeys(sorted(MATCHED), True),
         "sentinels": {"operator": conditions.OPERATOR_ONLY, "timeout": conditions.TIMEOUT_ONLY},
         "limits": _limits(),
     }
