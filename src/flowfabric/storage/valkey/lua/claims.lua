@@ -36,11 +36,15 @@ function ff.reclaim(space, run, attempt_id, lease)
   })
 end
 
+-- How often an execution may be reclaimed; what a command asks for counts where the policy says nothing.
+function ff.reclaim_cap(run, asked)
+  local cap = run.policy.max_reclaim_count
+  return cap >= 0 and cap or asked or ff.limits.DEFAULT_MAX_RECLAIMS
+end
+
 -- Whether the next reclaim would be one too many; a lease that was given back costs nothing.
 function ff.at_reclaim_cap(run, asked)
-  local cap = run.policy.max_reclaim_count
-  if cap < 0 then cap = asked or ff.limits.DEFAULT_MAX_RECLAIMS end
-  return run.lease_end ~= 'released' and run.lease_reclaim_count >= cap
+  return run.lease_end ~= 'released' and run.lease_reclaim_count >= ff.reclaim_cap(run, asked)
 end
 
 -- T12: fail an execution that was reclaimed too often.

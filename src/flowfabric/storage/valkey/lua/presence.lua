@@ -11,7 +11,7 @@ end
 -- Sorted, each once.
 function ff.sorted_set(values)
   local copy, kept = {unpack(values)}, {}
-  table.sort(copy)
+  table.sort(copy, ff.precedes)
   for i = 1, #copy do
     if copy[i] ~= copy[i - 1] then kept[#kept + 1] = copy[i] end
   end

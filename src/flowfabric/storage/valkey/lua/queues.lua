@@ -58,7 +58,7 @@ end
 local function before(front, other)
   local left, right = front.scores[front.at], other.scores[other.at]
   if left ~= right then return left < right end
-  return front.ids[front.at] < other.ids[other.at]
+  return ff.precedes(front.ids[front.at], other.ids[other.at])
 end
 
 -- A function that returns the next best execution each time, without those that carry a live grant; nil at the end.

@@ -10,8 +10,8 @@ function ff.refuse(code, details, field, text)
 end
 
 -- Refuse, but keep what is staged: only for the three cases that model/machine names KeptRefusal.
-function ff.refuse_and_keep(code)
-  error({refused = true, kept = true, code = code, details = {}, field = '', text = ''})
+function ff.refuse_and_keep(code, details)
+  error({refused = true, kept = true, code = code, details = details or {}, field = '', text = ''})
 end
 
 local function refusal(space, fault)

@@ -1,6 +1,17 @@
 """How each command is sent, and how its reply is read. Importing this package registers all of them."""
 
-from flowfabric.storage.valkey.operations import claim, create, holder, timers
+from flowfabric.storage.valkey.operations import claim, create, grants, holder, operators, timers, workers
 from flowfabric.storage.valkey.operations.calls import OPERATIONS, Call, call_of
 
-__all__ = ["OPERATIONS", "Call", "call_of", "claim", "create", "holder", "timers"]
+__all__ = [
+    "OPERATIONS",
+    "Call",
+    "call_of",
+    "claim",
+    "create",
+    "grants",
+    "holder",
+    "operators",
+    "timers",
+    "workers",
+]

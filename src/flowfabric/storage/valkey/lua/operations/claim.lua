@@ -20,7 +20,7 @@ local function living(space, command)
   table.sort(found, function(a, b)
     local left, right = ff.score(a), ff.score(b)
     if left ~= right then return left < right end
-    return a.execution_id < b.execution_id
+    return ff.precedes(a.execution_id, b.execution_id)
   end)
   return found
 end
