@@ -2,6 +2,9 @@
 
 An execution is `[arrival number, record]`, a record with bytes in it `[record with "" in their place, bytes]`, every
 other one just the array. Lua alone writes them; here they are only read.
+
+The step of a wait is kept as its parts, reason and signals, with one field more than other steps; its document is
+written here, when it is read.
 """
 
 from __future__ import annotations
@@ -10,7 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
+from flowfabric.model.contracts.wait_results import pack_wait
 from flowfabric.model.errors import Corruption, SchemaTooNew
+from flowfabric.model.machine.claim import signal_view
 from flowfabric.model.records import (
     VERSION,
     AccessToken,
@@ -73,7 +78,8 @@ def _head(kind: str) -> type[msgspec.Struct]:
         (field.name, str if field.name == BYTES[kind] else field.type)
         for field in msgspec.structs.fields(form)
     ]
-    return msgspec.defstruct(f"{form.__name__}Head", fields, array_like=True)
+    more = [("wait", int, -1)] if kind == "step" else []
+    return msgspec.defstruct(f"{form.__name__}Head", [*fields, *more], array_like=True)
 
 
 _HEADS: Final = {kind: _head(kind) for kind in BYTES}
@@ -81,6 +87,7 @@ _PLACES: Final = {kind: FORMS[kind].__struct_fields__.index(field) for kind, fie
 _DECODERS: Final[dict[str, msgspec.msgpack.Decoder[Any]]] = {
     kind: msgspec.msgpack.Decoder(form) for kind, form in FORMS.items() if kind not in BYTES
 } | {kind: msgspec.msgpack.Decoder(tuple[head, bytes]) for kind, head in _HEADS.items()}  # type: ignore[valid-type]
+_WAIT: Final = msgspec.msgpack.Decoder(tuple[str, list[msgspec.Raw]])
 _ARRIVED: Final = msgspec.msgpack.Decoder(tuple[int, Execution])
 _TOLD: Final = msgspec.msgpack.Decoder(Told)
 
@@ -92,6 +99,8 @@ def decode(kind: str, data: bytes) -> Any:
         if kind in _PLACES:
             head, raw = record
             values = list(msgspec.structs.astuple(head))
+            if kind == "step" and values.pop() >= 0:
+                raw = _document(raw)
             values[_PLACES[kind]] = raw
             record = FORMS[kind](*values)
     except msgspec.DecodeError as error:
@@ -100,6 +109,12 @@ def decode(kind: str, data: bytes) -> Any:
     if version > VERSION:
         raise SchemaTooNew(f"a stored {kind} has version {version}; this FlowFabric knows {VERSION}")
     return record
+
+
+def _document(parts: bytes) -> bytes:
+    """Write the result of a wait from what Lua has kept of it."""
+    reason, signals = _WAIT.decode(parts)
+    return pack_wait(reason, [signal_view(decode("signal", bytes(signal))) for signal in signals])
 
 
 def arrived(data: bytes) -> tuple[int, Execution]:

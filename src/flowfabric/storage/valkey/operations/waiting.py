@@ -1,0 +1,80 @@
+"""Suspensions, waitpoints and signals."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import msgpack
+
+from flowfabric.model.contracts.upkeep import ExpireSuspension, ExpireWaitpoints, Swept
+from flowfabric.model.contracts.waiting import (
+    ApproveSignal,
+    CloseWaitpoint,
+    CreateWaitpoint,
+    DeliverSignal,
+    OpenWaitpoint,
+    Resumed,
+    ResumeExecution,
+    SatisfiedAtOnce,
+    SignalAccepted,
+    SignalDuplicate,
+    Suspend,
+    Suspended,
+    WaitpointClosed,
+    WaitpointCreated,
+)
+from flowfabric.model.machine.suspend import Answer
+from flowfabric.model.state import Public
+from flowfabric.storage.valkey.operations.calls import Reply, operation
+
+_ANSWER: Final = msgpack.Decoder(Answer)
+
+
+@operation(Suspend, "ff_suspend_execution")
+def _suspended(_: Suspend, reply: Reply) -> Suspended | SatisfiedAtOnce:
+    return _ANSWER.decode(reply.bytes("answer")).outcome()
+
+
+@operation(CreateWaitpoint, "ff_create_waitpoint")
+def _created(command: CreateWaitpoint, reply: Reply) -> WaitpointCreated:
+    return WaitpointCreated(OpenWaitpoint(command.waitpoint_id, command.waitpoint_key, reply.text("token")))
+
+
+@operation(CloseWaitpoint, "ff_close_waitpoint")
+def _closed(_: CloseWaitpoint, reply: Reply) -> WaitpointClosed:
+    return WaitpointClosed(already=reply.integer("already") == 1)
+
+
+@operation(DeliverSignal, "ff_deliver_signal", blobs=("payload",))
+def _delivered(_: DeliverSignal, reply: Reply) -> SignalAccepted | SignalDuplicate:
+    return _accepted(reply)
+
+
+@operation(ApproveSignal, "ff_approve_signal", blobs=("payload",))
+def _approved(_: ApproveSignal, reply: Reply) -> SignalAccepted | SignalDuplicate:
+    return _accepted(reply)
+
+
+def _accepted(reply: Reply) -> SignalAccepted | SignalDuplicate:
+    if reply.text("outcome") == "duplicate":
+        return SignalDuplicate(reply.text("existing_signal_id"))
+    return SignalAccepted(reply.text("signal_id"), reply.text("effect"))
+
+
+@operation(ResumeExecution, "ff_resume_execution")
+def _resumed(_: ResumeExecution, reply: Reply) -> Resumed:
+    return Resumed(Public(reply.text("public_state")))
+
+
+@operation(ExpireSuspension, "ff_expire_suspension")
+def _suspension_over(_: ExpireSuspension, reply: Reply) -> Swept:
+    return _swept(reply)
+
+
+@operation(ExpireWaitpoints, "ff_expire_waitpoints")
+def _waitpoints_over(_: ExpireWaitpoints, reply: Reply) -> Swept:
+    return _swept(reply)
+
+
+def _swept(reply: Reply) -> Swept:
+    return Swept(reply.text("outcome"), reply.text("public_state"))
