@@ -1,6 +1,15 @@
 """How each command is sent, and how its reply is read. Importing this package registers all of them."""
 
-from flowfabric.storage.valkey.operations import claim, create, grants, holder, operators, timers, workers
+from flowfabric.storage.valkey.operations import (
+    claim,
+    create,
+    grants,
+    holder,
+    operators,
+    timers,
+    waiting,
+    workers,
+)
 from flowfabric.storage.valkey.operations.calls import OPERATIONS, Call, call_of
 
 __all__ = [
@@ -13,5 +22,6 @@ __all__ = [
     "holder",
     "operators",
     "timers",
+    "waiting",
     "workers",
 ]
