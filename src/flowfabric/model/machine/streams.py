@@ -34,7 +34,7 @@ def append_frames(space: Workspace, command: AppendFrames) -> tuple[Appended, ..
     answers: list[Appended] = []
     for sent, mode in zip(command.frames, modes, strict=True):
         if mode == "summary":
-            summary = _patched(summary, sent, space.now)
+            summary = patched(summary, sent, space.now)
         version = summary.doc_version if summary is not None and mode == "summary" else 0
         stream = _trimmed(_counted(stream, sent, space.now), run, sent, mode, space.now)
         frames.append(_frame(stream, sent, mode, version, space.now))
@@ -94,7 +94,7 @@ def _trimmed(stream: Stream, run: Execution, sent: FrameInput, mode: FrameMode, 
 
 
 def _trimmed_by_rate(stream: Stream, sent: FrameInput, now: int) -> Stream:
-    ttl_ms = _ttl(sent)
+    ttl_ms = ttl_of(sent)
     floor, ceiling, alpha = normalise_bounds(sent.maxlen_floor, sent.maxlen_ceiling, sent.ema_alpha)
     rate = next_rate(stream.rate_hz, stream.last_best_effort_at, now, ttl_ms, floor, alpha)
     expires_at = 0 if stream.has_durable_frame else min(now + 2 * ttl_ms, MAX_INT)
@@ -108,11 +108,13 @@ def _keeping(stream: Stream, keep: int) -> Stream:
     return replace(stream, first=max(stream.first, stream.frame_count - keep + 1), maxlen_applied_last=keep)
 
 
-def _ttl(sent: FrameInput) -> int:
+def ttl_of(sent: FrameInput) -> int:
+    """How long a best-effort frame is worth keeping."""
     return sent.ttl_ms or BEST_EFFORT_TTL_MS
 
 
-def _patched(summary: Summary | None, sent: FrameInput, now: int) -> Summary:
+def patched(summary: Summary | None, sent: FrameInput, now: int) -> Summary:
+    """Merge the patch of one frame into the summary."""
     old = summary or Summary(b"", 0, "", 0, now)
     document = apply_patch(old.document, sent.payload)
     if len(document) > MAX_SUMMARY_BYTES:
@@ -126,7 +128,7 @@ def _frame(stream: Stream, sent: FrameInput, mode: FrameMode, version: int, now:
         number=stream.frame_count, ms=stream.last_ms, seq=stream.last_seq, frame_type=sent.frame_type,
         ts=now if sent.ts is None else sent.ts, payload=sent.payload, encoding=sent.encoding,
         source=sent.source, mode=mode, correlation_id=sent.correlation_id, summary_version=version,
-        ttl_ms=_ttl(sent) if mode == "best_effort" else 0, metadata_json=sent.metadata_json,
+        ttl_ms=ttl_of(sent) if mode == "best_effort" else 0, metadata_json=sent.metadata_json,
     )  # fmt: skip
 
 

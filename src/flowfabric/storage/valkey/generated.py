@@ -29,10 +29,8 @@ _MODULES: Final = (access, create, lease, streams, upkeep, waiting)
 def tables() -> str:
     """Return the Lua text of every generated table."""
     forms = _record_forms()
-    commands = _commands()
-    named: dict[str, tuple[str, ...]] = {
-        kind.__name__: kind.__struct_fields__ for kind in (*forms, *commands, streams.FrameInput)
-    }
+    kinds: list[type[msgspec.Struct]] = [*forms, *_commands(), streams.FrameInput]
+    named: dict[str, tuple[str, ...]] = {kind.__name__: kind.__struct_fields__ for kind in kinds}
     parts: dict[str, Any] = {
         "RECORD_VERSION": records.VERSION,
         "names": sorted(named),

@@ -11,12 +11,15 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Self
 
 from libvalkey import ReplyError
+from msgspec.structs import replace
 
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.contracts.reads import Question
+from flowfabric.model.contracts.streams import AppendFrames
 from flowfabric.model.errors import FlowFabricError, InternalError, StoreBusy
 from flowfabric.model.ids import Partitions
 from flowfabric.model.machine import Workspace, run_group
+from flowfabric.model.records import Summary
 from flowfabric.storage.base import Clock, Dump, RepairReport
 from flowfabric.storage.front import Front
 from flowfabric.storage.valkey import inspect
@@ -25,6 +28,7 @@ from flowfabric.storage.valkey.client import Client
 from flowfabric.storage.valkey.faults import of_reply
 from flowfabric.storage.valkey.load import Loader
 from flowfabric.storage.valkey.operations import Call, call_of
+from flowfabric.storage.valkey.operations.streams import Merge, Saved, Summaries, append_call, merged, patches
 from flowfabric.storage.valkey.requests import Plan
 from flowfabric.storage.valkey.swap import DECIDED_HERE, swap
 from flowfabric.storage.valkey.wakeups import Wakeups
@@ -47,6 +51,7 @@ class ValkeyStore(Front):
         self._own_clock = clock
         self._ahead = 0
         self._chance = chance
+        self._summaries = Summaries()
         self._wakeups = Wakeups(client, self.hub)
         self._watch: asyncio.Task[None] | None = None
 
@@ -99,18 +104,45 @@ class ValkeyStore(Front):
 
     async def _decide(self, commands: Sequence[Command[Any]]) -> list[Any]:
         replies: list[Any] = []
-        calls: list[Call] = []
+        calls: list[Call] = []  # of the last commands, which have no replies yet
         for command in commands:
-            if type(command) in DECIDED_HERE:
-                replies.append(await self._decide_here(command))
-                continue
             try:
-                calls.append(call_of(command))
-                replies.append(None)
+                if self._is_one_call(command):
+                    calls.append(call_of(command))
+                    continue
+                answer = None
             except FlowFabricError as error:
-                replies.append(error)
-        answers = iter(await self._ask_functions(calls))
-        return [next(answers) if reply is None else reply for reply in replies]
+                answer = error
+            # What stands before it is decided before it.
+            replies += await self._ask_functions(calls)
+            calls = []
+            replies.append(answer or await self._decide_apart(command))
+        return replies + await self._ask_functions(calls)
+
+    def _is_one_call(self, command: Command[Any]) -> bool:
+        return (
+            not (isinstance(command, AppendFrames) and patches(command)) and type(command) not in DECIDED_HERE
+        )
+
+    async def _decide_apart(self, command: Command[Any]) -> Any:
+        if isinstance(command, AppendFrames):
+            return await self._append_and_merge(command)
+        return await self._decide_here(command)
+
+    async def _append_and_merge(self, command: AppendFrames) -> Any:
+        """Merge patches into what is probably stored; when it is not, the server says what is."""
+        old = self._summaries.of(command)
+        for _ in range(TRIES):
+            new = merged(command, old)
+            (answer,) = await self._ask_functions([append_call(command, old, new)])
+            if isinstance(answer, Merge):
+                old = answer.stored
+                continue
+            if isinstance(answer, Saved) and isinstance(new, Summary):
+                self._summaries.keep(command, replace(new, last_updated_ms=answer.at))
+                return answer.answers
+            return answer
+        return StoreBusy("others change the same summary; try again")
 
     async def _decide_here(self, command: Command[Any]) -> Any:
         """Decide a rare command by the machine in this process; write if nobody has written in between."""

@@ -21,10 +21,10 @@ function ff.effects.forget_route(_, lane, route)
   redis.call('SREM', ff.keys.routes(lane), route)
 end
 
--- A frame of an attempt's stream; its entry id is that of the frame.
-function ff.effects.frame(_, id, attempt, frame)
-  local entry = ff.digits(frame.ms) .. '-' .. ff.digits(frame.seq)
-  redis.call('XADD', ff.keys.frames(id, attempt), entry, 'f', ff.pack(frame))
+-- Frames of an attempt's stream; the entry ids are those of the frames.
+function ff.effects.frames(_, id, attempt, frames)
+  local key = ff.keys.frames(id, attempt)
+  for i = 1, #frames do redis.call('XADD', key, ff.entry_id(frames[i]), 'f', ff.pack(frames[i])) end
   redis.call('PUBLISH', ff.keys.channel('execution:' .. id), '')
 end
 
@@ -34,12 +34,12 @@ function ff.effects.trim(_, id, attempt, keep)
 end
 
 function ff.effects.drop_steps(_, id)
-  redis.call('DEL', (ff.keys.place('step', id, '')))
+  redis.call('DEL', ff.keys.steps(id), (ff.keys.place('step', id, '')))
 end
 
 -- All that belongs to an execution goes with it (space:drop); the feed tells of it for a while longer.
 function ff.effects.purge(space, id)
-  local keys, gone = ff.keys, {ff.keys.execution(id), ff.keys.input(id), ff.keys.policy(id)}
+  local keys, gone = ff.keys, {ff.keys.execution(id), ff.keys.input(id), ff.keys.policy(id), ff.keys.steps(id)}
   for _, kind in ipairs({'result', 'attempt', 'suspension', 'waitpoint', 'stream', 'summary', 'step'}) do
     gone[#gone + 1] = keys.place(kind, id, '')
   end

@@ -54,6 +54,7 @@ local function holds(run, fence)
   return run.current_lease_id == fence.lease_id and run.current_lease_epoch == fence.lease_epoch
     and run.current_attempt_id == fence.attempt_id
 end
+ff.holds = holds
 
 -- Let only the holder of a live lease pass; one that has run out is marked in the same step, unless mark is false.
 function ff.require_lease(space, run, fence, mark)

@@ -101,6 +101,10 @@ function ff.after_put.lane(_, staged)
   redis.call('PUBLISH', ff.keys.channel('lane:' .. staged.a), '')
 end
 
+function ff.after_put.step(_, staged)
+  redis.call('ZADD', ff.keys.steps(staged.a), staged.record.call_index, staged.b)
+end
+
 function ff.after_put.waitpoint(_, staged)
   local member = staged.a .. '\0' .. staged.b
   if staged.record.state == 'closed' then
@@ -114,6 +118,7 @@ local function write(space, staged)
   local key, field, record = staged.key, staged.field, staged.record
   if not record then
     if field then redis.call('HDEL', key, field) else redis.call('DEL', key) end
+    if staged.kind == 'step' then redis.call('ZREM', ff.keys.steps(staged.a), field) end
     return
   end
   if field then redis.call('HSET', key, field, ff.pack(record)) else redis.call('SET', key, ff.pack(record)) end

@@ -1,6 +1,8 @@
 -- What a claim answers for each execution: {packed record, input, policy [, suspension, signals, steps]}.
 -- Python builds the task from it (operations/tasks.py), with the same code as every other store.
 
+local PAGE = 100
+
 local function signals_of(run, suspension)
   local found = {}
   for i = 1, #suspension.satisfiers do
@@ -12,24 +14,20 @@ local function signals_of(run, suspension)
   return found
 end
 
--- The first steps by call, as far as they fit into a task.
+-- The first steps by call, as far as they fit into a task; no more are read than one too many.
 local function steps_of(run)
-  local values, steps = redis.call('HVALS', (ff.keys.place('step', run.execution_id, ''))), {}
-  for i = 1, #values do
-    local step = ff.unpack('Step', values[i])
-    steps[i] = {step.call_index, step.name, #step.result, values[i]}
+  local key = ff.keys.place('step', run.execution_id, '')
+  local order, room, shown = ff.keys.steps(run.execution_id), ff.limits.MAX_STEP_BYTES_IN_TASK, {}
+  while true do
+    local names = redis.call('ZRANGE', order, #shown, #shown + PAGE - 1)
+    for i = 1, #names do
+      local value = redis.call('HGET', key, names[i])
+      room = room - #ff.unpack('Step', value).result
+      if room < 0 then return shown end
+      shown[#shown + 1] = value
+    end
+    if #names < PAGE then return shown end
   end
-  table.sort(steps, function(a, b)
-    if a[1] ~= b[1] then return a[1] < b[1] end
-    return a[2] < b[2]
-  end)
-  local room, shown = ff.limits.MAX_STEP_BYTES_IN_TASK, {}
-  for i = 1, #steps do
-    room = room - steps[i][3]
-    if room < 0 then break end
-    shown[i] = steps[i][4]
-  end
-  return shown
 end
 
 -- The parts of the task of a leased execution; the draft must be put, and is not changed any more.

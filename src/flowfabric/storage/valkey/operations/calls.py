@@ -17,7 +17,7 @@ C = TypeVar("C", bound=Command[Any])
 Packed = tuple[list[Any], tuple[bytes, ...]]
 """The fields of a command as they are packed, and the bytes that travel beside them."""
 
-_encode: Final = msgspec.msgpack.Encoder().encode
+encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class Reply:
@@ -127,7 +127,7 @@ def call_of(command: Command[Any]) -> Call:
         raise NotOffered(f"{type(command).__name__} has no function on Valkey yet")
     fields, blobs = known.pack(command)
     key = keys.execution(command.execution_id) if isinstance(command, ExecutionCommand) else keys.STORE
-    return Call(command, known, key, (_encode(fields), *blobs))
+    return Call(command, known, key, (encode(fields), *blobs))
 
 
 def refusal(reply: Reply) -> FlowFabricError:

@@ -7,14 +7,21 @@ from flowfabric.model.contracts.lease import (
     Cancel,
     Complete,
     Completed,
+    Delay,
+    Delayed,
     Fail,
+    Moved,
     Release,
     Released,
     Renew,
     Renewed,
     RetryScheduled,
     TerminalFailed,
+    Updated,
+    UpdateProgress,
+    WaitChildren,
 )
+from flowfabric.model.contracts.streams import PutStep, StepExisting, StepStored
 from flowfabric.model.state import Public
 from flowfabric.storage.valkey.operations.calls import Reply, operation
 
@@ -44,3 +51,25 @@ def _failed(_: Fail, reply: Reply) -> RetryScheduled | TerminalFailed:
 @operation(Cancel, "ff_cancel_execution")
 def _cancelled(command: Cancel, _: Reply) -> Cancelled:
     return Cancelled(command.execution_id)
+
+
+@operation(Delay, "ff_delay_execution")
+def _delayed(_: Delay, reply: Reply) -> Delayed:
+    return Delayed(reply.text("execution_id"), Public(reply.text("public_state")))
+
+
+@operation(WaitChildren, "ff_wait_children")
+def _moved(_: WaitChildren, reply: Reply) -> Moved:
+    return Moved(reply.text("execution_id"), Public(reply.text("public_state")))
+
+
+@operation(UpdateProgress, "ff_update_progress")
+def _updated(_: UpdateProgress, __: Reply) -> Updated:
+    return Updated()
+
+
+@operation(PutStep, "ff_put_step", blobs=("result",))
+def _stored(_: PutStep, reply: Reply) -> StepStored | StepExisting:
+    if reply.text("outcome") == "stored":
+        return StepStored()
+    return StepExisting(reply.bytes("result"), reply.text("encoding"))

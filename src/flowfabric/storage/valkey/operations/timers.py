@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from flowfabric.model.contracts.create import AlreadySatisfied
-from flowfabric.model.contracts.upkeep import MarkedExpired, MarkLeaseExpired
+from flowfabric.model.contracts.upkeep import (
+    ExpireExecution,
+    MarkedExpired,
+    MarkLeaseExpired,
+    PromoteDelayed,
+    Purge,
+    Swept,
+)
 from flowfabric.storage.valkey.operations.calls import Reply, operation
 
 
@@ -12,3 +19,22 @@ def _marked(_: MarkLeaseExpired, reply: Reply) -> MarkedExpired | AlreadySatisfi
     if reply.text("outcome") == "marked":
         return MarkedExpired()
     return AlreadySatisfied(reply.text("reason"))
+
+
+@operation(PromoteDelayed, "ff_promote_delayed")
+def _promoted(_: PromoteDelayed, reply: Reply) -> Swept:
+    return _swept(reply)
+
+
+@operation(ExpireExecution, "ff_expire_execution")
+def _expired(_: ExpireExecution, reply: Reply) -> Swept:
+    return _swept(reply)
+
+
+@operation(Purge, "ff_purge_execution")
+def _purged(_: Purge, reply: Reply) -> Swept:
+    return _swept(reply)
+
+
+def _swept(reply: Reply) -> Swept:
+    return Swept(reply.text("outcome"), reply.text("public_state"))
