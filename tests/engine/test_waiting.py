@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from flowfabric.engine import claim_when_ready, tail_when_ready, wait_until_ended
 from flowfabric.engine import waiting as engine_waiting
 from flowfabric.engine.workers import bury
+from flowfabric.model.contracts.base import Command
 from flowfabric.model.contracts.lease import Claim
 from flowfabric.model.contracts.reads import TailStream
 from flowfabric.model.contracts.streams import AppendFrames, FrameInput
@@ -44,10 +46,17 @@ async def test_a_wait_that_is_over_answers_empty(ff: Driver) -> None:
     assert (await claim_when_ready(ff.store, claim(), 1)).tasks == ()
 
 
-async def test_a_claimer_that_goes_away_leaves_no_lease(ff: Driver) -> None:
+async def test_a_claimer_that_goes_away_leaves_no_lease(ff: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     execution_id = await ff.create()
+    asked, apply = asyncio.Event(), ff.store.apply
+
+    async def noted(command: Command[Any]) -> Any:
+        asked.set()
+        return await apply(command)
+
+    monkeypatch.setattr(ff.store, "apply", noted)
     waiting = asyncio.create_task(claim_when_ready(ff.store, claim(), LONG))
-    await asyncio.sleep(0)
+    await asked.wait()  # the claim is under way
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting

@@ -120,13 +120,15 @@ class ValkeyStore(Front):
         return replies + await self._ask_functions(calls)
 
     def _is_one_call(self, command: Command[Any]) -> bool:
-        return (
-            not (isinstance(command, AppendFrames) and patches(command)) and type(command) not in DECIDED_HERE
-        )
+        if isinstance(command, AppendFrames):
+            return not patches(command)
+        return not isinstance(command, Question) and type(command) not in DECIDED_HERE
 
     async def _decide_apart(self, command: Command[Any]) -> Any:
         if isinstance(command, AppendFrames):
             return await self._append_and_merge(command)
+        if isinstance(command, Question):
+            return await self._ask(command)
         return await self._decide_here(command)
 
     async def _append_and_merge(self, command: AppendFrames) -> Any:
