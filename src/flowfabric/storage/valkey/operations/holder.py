@@ -22,7 +22,9 @@ from flowfabric.model.contracts.lease import (
     WaitChildren,
 )
 from flowfabric.model.contracts.streams import PutStep, StepExisting, StepStored
+from flowfabric.model.records import Step
 from flowfabric.model.state import Public
+from flowfabric.storage.valkey.codec import decode
 from flowfabric.storage.valkey.operations.calls import Reply, operation
 
 
@@ -72,4 +74,5 @@ def _updated(_: UpdateProgress, __: Reply) -> Updated:
 def _stored(_: PutStep, reply: Reply) -> StepStored | StepExisting:
     if reply.text("outcome") == "stored":
         return StepStored()
-    return StepExisting(reply.bytes("result"), reply.text("encoding"))
+    step: Step = decode("step", reply.bytes("step"))
+    return StepExisting(step.result, step.encoding)

@@ -3,13 +3,13 @@
 -- Keys      the execution
 -- Command   PutStep
 -- Blobs     1 the result
--- Reply     "stored" | "existing", result, encoding
+-- Reply     "stored" | "existing", the packed step
 -- Keeps     a step has one result for ever; next_step_index follows all stored calls
 
 ff.operation('ff_put_step', 'PutStep', function(space, command, blobs)
   local run = ff.hold(space, command)
   local known = space:get('step', run.execution_id, command.step_name)
-  if known then return {'existing', known.result, known.encoding} end
+  if known then return {'existing', ff.pack(known)} end
   if run.step_count >= ff.limits.MAX_STEPS then
     ff.refuse('step_limit_exceeded', {ff.digits(ff.limits.MAX_STEPS)})
   end
