@@ -126,7 +126,8 @@ class ValkeyStore(Front):
 
     async def _decide_apart(self, command: Command[Any]) -> Any:
         if isinstance(command, AppendFrames):
-            return await self._append_and_merge(command)
+            async with self._summaries.turn(command):
+                return await self._append_and_merge(command)
         if isinstance(command, Question):
             return await self._ask(command)
         return await self._decide_here(command)

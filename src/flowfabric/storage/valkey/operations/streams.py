@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from typing import Any, Final, NamedTuple
+from weakref import WeakValueDictionary
 
 from msgspec.structs import astuple, replace
 
@@ -42,6 +44,14 @@ class Summaries:
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, str], Summary] = OrderedDict()
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def turn(self, command: AppendFrames) -> asyncio.Lock:
+        """Return what lets the patches of one execution go one after the other, so that none is merged in vain."""
+        lock = self._turns.get(command.execution_id)
+        if lock is None:
+            lock = self._turns[command.execution_id] = asyncio.Lock()
+        return lock
 
     def of(self, command: AppendFrames) -> Summary:
         """Return what is probably stored; whether it is, the server says."""
