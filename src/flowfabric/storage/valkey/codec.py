@@ -3,7 +3,7 @@
 An execution is `[arrival number, record]`, a record with bytes in it `[record with "" in their place, bytes]`, every
 other one just the array. Lua alone writes them; here they are only read.
 
-The step of a wait is kept as its parts, reason and signals, with one field more than other steps; its document is
+The step of a wait is kept as its parts, reason and signals, with a number in the place of its encoding; its document is
 written here, when it is read.
 """
 
@@ -74,12 +74,10 @@ class Told(msgspec.Struct, frozen=True, array_like=True):
 def _head(kind: str) -> type[msgspec.Struct]:
     """Return the form of a record with text in the place of its bytes."""
     form = FORMS[kind]
-    fields = [
-        (field.name, str if field.name == BYTES[kind] else field.type)
-        for field in msgspec.structs.fields(form)
-    ]
-    more = [("wait", int, -1)] if kind == "step" else []
-    return msgspec.defstruct(f"{form.__name__}Head", [*fields, *more], array_like=True)
+    types = {field.name: field.type for field in msgspec.structs.fields(form)} | {BYTES[kind]: str}
+    if kind == "step":
+        types["encoding"] = str | int
+    return msgspec.defstruct(f"{form.__name__}Head", list(types.items()), array_like=True)
 
 
 _HEADS: Final = {kind: _head(kind) for kind in BYTES}
@@ -99,10 +97,10 @@ def decode(kind: str, data: bytes) -> Any:
         if kind in _PLACES:
             head, raw = record
             values = list(msgspec.structs.astuple(head))
-            if kind == "step" and values.pop() >= 0:
-                raw = _document(raw)
             values[_PLACES[kind]] = raw
             record = FORMS[kind](*values)
+            if kind == "step" and isinstance(head.encoding, int):
+                record = msgspec.structs.replace(record, encoding="json", result=_document(raw))
     except msgspec.DecodeError as error:
         raise Corruption(f"a stored {kind} cannot be read: {error}") from error
     version: int = getattr(record, "version", VERSION)

@@ -38,7 +38,7 @@ end
 
 -- Store what ended a suspension as the result of its step, so that no later crash loses it; gives a draft.
 -- The document is written when the step is read (codec.py): here only its parts are kept, [reason, [signal ...]], and
--- after the last field of the step how many bytes it has at least.
+-- in the place of the encoding, which is JSON, how many bytes it has at least.
 function ff.keep_wait(space, run, suspension)
   local name = suspension.step_name
   if name == '' or space:get('step', run.execution_id, name) then return run end
@@ -50,21 +50,22 @@ function ff.keep_wait(space, run, suspension)
   end
   local step = ff.new('Step', {
     name = name, call_index = run.next_step_index, attempt_index = run.attempt.index, at = space.now,
-    encoding = 'json', result = table.concat(parts),
+    encoding = size, result = table.concat(parts),
   })
-  step[ff.sizes.Step + 1] = size
   space:put('step', step, run.execution_id, name)
   return ff.replace(run, {step_count = run.step_count + 1, next_step_index = run.next_step_index + 1})
 end
 
 -- How many bytes the result of a step has, at least.
 function ff.step_size(step)
-  return step[ff.sizes.Step + 1] or #step.result
+  return type(step.encoding) == 'number' and step.encoding or #step.result
 end
 
 -- The beginning of a packed list.
 function ff.list_head(count)
-  return count < 16 and string.char(144 + count) or '\220' .. struct.pack('>I2', count)
+  if count < 16 then return string.char(144 + count) end
+  if count < 65536 then return '\220' .. struct.pack('>I2', count) end
+  return '\221' .. struct.pack('>I4', count)
 end
 
 -- T20, T21: close the suspension and its waitpoints; the work can go on at once, or after a delay.
