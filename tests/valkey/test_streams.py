@@ -152,7 +152,7 @@ class Walk:
         self.tasks: list[Task] = []
 
     async def step(self) -> None:
-        self.clock.advance(self.chance.choice((0, 0, 1, 7, 90, 1_000, 20_000)))
+        self.clock.advance(self.chance.choice((-3, 0, 0, 1, 1, 7, 7, 90, 90, 1_000, 4_000, 20_000)))
         command = self.command()
         answers = [await self.answer(store, command) for store in self.stores]
         assert answers[0] == answers[1], command
@@ -199,7 +199,20 @@ class Walk:
             )
         policy = {
             "stream_policy": {"retention_ttl_ms": 40_000, "retention_maxlen": self.chance.choice((3, 100))},
-            "timeout": {"attempt_ms": self.chance.choice((5_000, 100_000))},
+            "timeout_policy": {
+                "attempt_timeout_ms": self.chance.choice((0, 3_000, 30_000)),
+                "execution_deadline_ms": self.chance.choice((0, 0, 30_000)),
+            },
+            "retry_policy": {
+                "max_retries": self.chance.choice((0, 2)),
+                "backoff": {
+                    "type": "exponential",
+                    "initial_delay_ms": 100,
+                    "max_delay_ms": 3_000,
+                    "multiplier": 2,
+                },
+                "jitter": self.chance.choice((True, False)),
+            },
         }
         return CreateExecution(
             execution_id=f"{{fp:0}}:{new_uuid()}", execution_kind="job",
