@@ -38,6 +38,8 @@ from flowfabric.storage.wake import Listener
 CLOCK_SECONDS: Final = 5.0
 """How often the server's clock is looked at; commands are decided by it anyway, reads by what was seen last."""
 TRIES: Final = 16
+Drawn = tuple[Call, float]
+"""A call, and the chance that was drawn for its command."""
 
 
 class ValkeyStore(Front):
@@ -104,11 +106,12 @@ class ValkeyStore(Front):
 
     async def _decide(self, commands: Sequence[Command[Any]]) -> list[Any]:
         replies: list[Any] = []
-        calls: list[Call] = []  # of the last commands, which have no replies yet
+        calls: list[Drawn] = []  # of the last commands, which have no replies yet
         for command in commands:
+            chance = self._chance()  # one for each, as on every store
             try:
                 if self._is_one_call(command):
-                    calls.append(call_of(command))
+                    calls.append((call_of(command), chance))
                     continue
                 answer = None
             except FlowFabricError as error:
@@ -116,7 +119,7 @@ class ValkeyStore(Front):
             # What stands before it is decided before it.
             replies += await self._ask_functions(calls)
             calls = []
-            replies.append(answer or await self._decide_apart(command))
+            replies.append(answer or await self._decide_apart(command, chance))
         return replies + await self._ask_functions(calls)
 
     def _is_one_call(self, command: Command[Any]) -> bool:
@@ -124,20 +127,20 @@ class ValkeyStore(Front):
             return not patches(command)
         return not isinstance(command, Question) and type(command) not in DECIDED_HERE
 
-    async def _decide_apart(self, command: Command[Any]) -> Any:
+    async def _decide_apart(self, command: Command[Any], chance: float) -> Any:
         if isinstance(command, AppendFrames):
             async with self._summaries.turn(command):
-                return await self._append_and_merge(command)
+                return await self._append_and_merge(command, chance)
         if isinstance(command, Question):
             return await self._ask(command)
         return await self._decide_here(command)
 
-    async def _append_and_merge(self, command: AppendFrames) -> Any:
+    async def _append_and_merge(self, command: AppendFrames, chance: float) -> Any:
         """Merge patches into what is probably stored; when it is not, the server says what is."""
         old = self._summaries.of(command)
         for _ in range(TRIES):
             new = merged(command, old)
-            (answer,) = await self._ask_functions([append_call(command, old, new)])
+            (answer,) = await self._ask_functions([(append_call(command, old, new), chance)])
             if isinstance(answer, Merge):
                 old = answer.stored
                 continue
@@ -156,17 +159,17 @@ class ValkeyStore(Front):
                 return answer
         return StoreBusy(f"others change the same records as {type(command).__name__}; try again")
 
-    async def _ask_functions(self, calls: Sequence[Call]) -> list[Any]:
+    async def _ask_functions(self, calls: Sequence[Drawn]) -> list[Any]:
         if not calls:
             return []
         now = "" if self._own_clock is None else str(self._own_clock())
         raw = await self._client.functions(
             [
-                ("FCALL", call.operation.function, 1, call.key, now, repr(self._chance()), *call.arguments)
-                for call in calls
+                ("FCALL", call.operation.function, 1, call.key, now, repr(chance), *call.arguments)
+                for call, chance in calls
             ]
         )
-        return [_read(call, reply) for call, reply in zip(calls, raw, strict=True)]
+        return [_read(call, reply) for (call, _), reply in zip(calls, raw, strict=True)]
 
     async def _ask(self, question: Question[Any]) -> Any:
         _, answer = await self._run(question)
