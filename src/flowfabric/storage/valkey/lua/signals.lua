@@ -62,7 +62,8 @@ function ff.accept(space, run, waitpoint, signal, about)
     local memo = space:get('memo', 'signal', run.execution_id, place)
     if memo and memo.expires_at > space.now then return {'duplicate', cmsgpack.unpack(memo.value)} end
     space:put('memo', ff.new('Memo', {
-      value = cmsgpack.pack(signal.signal_id), expires_at = math.min(space.now + about.dedup_ttl_ms, ff.limits.MAX_INT),
+      value = cmsgpack.pack(signal.signal_id),
+      expires_at = math.min(space.now + about.dedup_ttl_ms, ff.limits.MAX_INT),
     }), 'signal', run.execution_id, place)
   end
   if suspension then return {'accepted', signal.signal_id, consider(space, run, waitpoint, suspension, signal, about)} end

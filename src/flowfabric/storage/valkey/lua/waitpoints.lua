@@ -41,8 +41,8 @@ end
 -- A new waitpoint with its token. state, expires_at, and for an active one suspension_id, activated_at.
 function ff.fresh_waitpoint(space, run, waitpoint_id, waitpoint_key, changes)
   local waitpoint = ff.new('Waitpoint', changes)
-  waitpoint.version, waitpoint.waitpoint_id, waitpoint.attempt_index = ff.RECORD_VERSION, waitpoint_id, run.attempt.index
-  waitpoint.waitpoint_key, waitpoint.created_at = waitpoint_key, space.now
+  waitpoint.version, waitpoint.created_at, waitpoint.attempt_index = ff.RECORD_VERSION, space.now, run.attempt.index
+  waitpoint.waitpoint_id, waitpoint.waitpoint_key = waitpoint_id, waitpoint_key
   waitpoint.token = ff.mint_token(space, run.execution_id, waitpoint)
   return waitpoint
 end
