@@ -128,7 +128,7 @@ async def test_a_purge_leaves_only_the_feed_and_that_for_a_day(ff: Driver) -> No
     task = await ff.running(tags=(("a", "b"),), input_payload=b"x", policy={"priority": 3})
     fence: dict[str, Any] = {"execution_id": task.execution_id, "fence": task.fence}
     await ff.store.apply(patch(task, {"a": 1}))
-    await ff.store.apply(PutStep(**fence, step_name="one", result=b"1"))
+    await ff.store.apply_many([PutStep(**fence, step_name=f"s{n}", result=b"1") for n in range(600)])
     await ff.store.apply(Complete(**fence, result=b"2"))
     ff.clock.advance(DAY_MS)
     assert (await ff.store.apply(Purge(execution_id=task.execution_id))).outcome == "purged"
@@ -136,6 +136,7 @@ async def test_a_purge_leaves_only_the_feed_and_that_for_a_day(ff: Driver) -> No
     assert not [name for name in held if task.execution_id in name]
     assert not {name for name, value in held.items() if value} & {keys.DUE, keys.ARRIVALS}
     lines = len(held[keys.FEED])
+    assert lines == 603
     ff.clock.advance(DAY_MS + 1)
     assert await ff.store.collect() >= lines
     left = {name for name, value in (await valkey_of(ff).carry_out(everything())).items() if value}

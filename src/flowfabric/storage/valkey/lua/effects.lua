@@ -37,6 +37,18 @@ function ff.effects.drop_steps(_, id)
   redis.call('DEL', ff.keys.steps(id), (ff.keys.place('step', id, '')))
 end
 
+-- Remember which lines of the feed tell of something that is gone, many in one call.
+local function note_past(positions, now)
+  for from = 1, #positions, 500 do
+    local scored = {}
+    for i = from, math.min(from + 499, #positions) do
+      scored[#scored + 1] = now
+      scored[#scored + 1] = string.format('%016.0f', positions[i])
+    end
+    redis.call('ZADD', ff.keys.past, unpack(scored))
+  end
+end
+
 -- All that belongs to an execution goes with it (space:drop); the feed tells of it for a while longer.
 function ff.effects.purge(space, id)
   local keys, gone = ff.keys, {ff.keys.execution(id), ff.keys.input(id), ff.keys.policy(id), ff.keys.steps(id)}
@@ -50,9 +62,7 @@ function ff.effects.purge(space, id)
   for _, attempt in ipairs(redis.call('HKEYS', (keys.place('stream', id, '')))) do
     gone[#gone + 1] = keys.frames(id, attempt)
   end
-  for _, position in ipairs(redis.call('LRANGE', keys.history(id), 0, -1)) do
-    redis.call('ZADD', keys.past, space.now, string.format('%016.0f', position))
-  end
+  note_past(redis.call('LRANGE', keys.history(id), 0, -1), space.now)
   gone[#gone + 1] = keys.history(id)
   for i = 1, #gone do redis.call('UNLINK', gone[i]) end
 end
