@@ -38,6 +38,13 @@ async def test_a_file_answers_like_the_bare_machine(part: int) -> None:
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.parametrize("part", range(PARTS))
+async def test_valkey_answers_like_the_bare_machine(part: int) -> None:
+    for seed in range(part * SEEDS_PER_PART, (part + 1) * SEEDS_PER_PART):
+        await run_seed(seed, ("memory", "valkey"), STEPS)
+
+
+@pytest.mark.timeout(120)
 async def test_a_database_without_a_file_answers_like_the_bare_machine() -> None:
     for seed in range(900_000, 900_012):
         await run_seed(seed, ("memory", "sqlite-memory"), STEPS)

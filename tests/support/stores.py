@@ -11,6 +11,7 @@ from flowfabric.storage.base import Upkeep
 from flowfabric.storage.memory import MemoryStore
 from flowfabric.storage.sqlite import SqliteStore
 from support.clock import ManualClock
+from support.valkey import valkey
 
 Chance = Callable[[], float]
 
@@ -48,15 +49,11 @@ STORES: dict[str, Callable[[Path, ManualClock, Chance], AbstractAsyncContextMana
     "memory": memory,
     "sqlite": sqlite,
     "sqlite-memory": sqlite_memory,
+    "valkey": valkey,
 }
 
 CHOSEN = tuple(name for name in os.environ.get("FF_TEST_STORES", "").split(",") if name)
 """`FF_TEST_STORES=valkey pytest …` runs any suite on the named stores only."""
-
-if "valkey" in CHOSEN:  # until it can do everything, it is asked for by name
-    from support.valkey import valkey
-
-    STORES["valkey"] = valkey
 
 
 def chosen(sides: Iterable[str]) -> list[str]:
