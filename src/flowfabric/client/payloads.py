@@ -33,8 +33,3 @@ def take(raw: msgspec.Raw, encoded: str | None) -> bytes:
     if encoded is not None:
         return b64decode(encoded)
     return bytes(raw)
-
-
-def take_text(text: str | None, encoded: str | None) -> bytes:
-    """Read bytes that came as text or as base64."""
-    return b64decode(encoded) if encoded is not None else (text or "").encode()

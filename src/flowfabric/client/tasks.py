@@ -7,32 +7,10 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from flowfabric.client.payloads import NOTHING, take, take_text
+from flowfabric.client.payloads import NOTHING, take
 from flowfabric.model.contracts.base import Fence
-from flowfabric.model.contracts.lease import ClaimedOne, Resume, SignalView, StepView, Task
-
-
-class SignalShape(Struct, frozen=True):
-    """A signal that ended a wait."""
-
-    signal_id: str
-    signal_name: str
-    signal_category: str
-    source_type: str
-    source_identity: str
-    correlation_id: str
-    accepted_at: int
-    payload_encoding: str
-    payload: str | None = None
-    payload_base64: str | None = None
-
-    def view(self) -> SignalView:
-        """Return it as the engine has it."""
-        return SignalView(
-            self.signal_id, self.signal_name, self.signal_category, self.source_type, self.source_identity,
-            self.correlation_id, self.accepted_at, take_text(self.payload, self.payload_base64),
-            self.payload_encoding,
-        )  # fmt: skip
+from flowfabric.model.contracts.lease import ClaimedOne, Resume, StepView, Task
+from flowfabric.model.contracts.wait_results import WaitSignal
 
 
 class StepShape(Struct, frozen=True):
@@ -89,7 +67,7 @@ class TaskShape(Struct, frozen=True, kw_only=True):
     tags: dict[str, str] = {}
     policy: Raw = NOTHING
     resume: ResumeShape | None = None
-    resume_signals: tuple[SignalShape, ...] = ()
+    resume_signals: tuple[WaitSignal, ...] = ()
     steps: dict[str, StepShape] = {}
     step_count: int = 0
 
@@ -132,7 +110,7 @@ class SuspensionShape(Struct, frozen=True):
     waitpoint_key: str
     waitpoint_token: str
     additional_waitpoints: tuple[Any, ...] = ()
-    resume_signals: tuple[SignalShape, ...] = ()
+    resume_signals: tuple[WaitSignal, ...] = ()
 
 
 def read_tasks(body: bytes, worker_id: str, worker_instance_id: str) -> tuple[Task, ...]:

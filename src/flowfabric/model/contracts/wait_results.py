@@ -30,6 +30,13 @@ class WaitSignal(Struct, frozen=True, omit_defaults=True):
             return b64decode(self.payload_base64)
         return (self.payload or "").encode()
 
+    def view(self) -> SignalView:
+        """Return it as the handler that waited sees it."""
+        return SignalView(
+            self.signal_id, self.signal_name, self.signal_category, self.source_type, self.source_identity,
+            self.correlation_id, self.accepted_at, self.data(), self.payload_encoding,
+        )  # fmt: skip
+
 
 class WaitResult(Struct, frozen=True):
     """How a wait ended: by `signal`, `operator` or `timeout`; only the first brings signals."""

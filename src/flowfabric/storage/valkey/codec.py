@@ -14,45 +14,12 @@ from typing import Any, Final
 import msgspec
 
 from flowfabric.model.contracts.wait_results import pack_wait
-from flowfabric.model.errors import Corruption, SchemaTooNew
 from flowfabric.model.machine.claim import signal_view
-from flowfabric.model.records import (
-    VERSION,
-    AccessToken,
-    Attempt,
-    Event,
-    Execution,
-    Frame,
-    Lane,
-    Memo,
-    Result,
-    Signal,
-    Step,
-    Stream,
-    Summary,
-    Suspension,
-    Waitpoint,
-    Worker,
-)
-from flowfabric.model.tokens import KeyRing
+from flowfabric.model.records import VERSION, Event, Execution
+from flowfabric.storage.kinds import KINDS, check_version, unpack
 
-FORMS: Final[dict[str, type[msgspec.Struct]]] = {
-    "execution": Execution,
-    "result": Result,
-    "attempt": Attempt,
-    "suspension": Suspension,
-    "waitpoint": Waitpoint,
-    "signal": Signal,
-    "stream": Stream,
-    "frame": Frame,
-    "summary": Summary,
-    "step": Step,
-    "memo": Memo,
-    "lane": Lane,
-    "worker": Worker,
-    "token": AccessToken,
-    "keyring": KeyRing,
-}
+FORMS: Final = {kind: form for kind, form in KINDS.items() if kind != "history"}
+"""Lines of history are no records of their own here: they stand in the feed."""
 BYTES: Final = {
     "result": "data", "signal": "payload", "frame": "payload", "summary": "document", "step": "result",
     "memo": "value",
@@ -92,43 +59,32 @@ _TOLD: Final = msgspec.msgpack.Decoder(Told)
 
 def decode(kind: str, data: bytes) -> Any:
     """Unpack a record; refuse what a newer version wrote, and say so when it cannot be read at all."""
-    try:
-        record = _DECODERS[kind].decode(data)
-        if kind in _PLACES:
-            head, raw = record
-            values = list(msgspec.structs.astuple(head))
-            values[_PLACES[kind]] = raw
-            record = FORMS[kind](*values)
-            if kind == "step" and isinstance(head.encoding, int):
-                record = msgspec.structs.replace(record, encoding="json", result=_document(raw))
-    except msgspec.DecodeError as error:
-        raise Corruption(f"a stored {kind} cannot be read: {error}") from error
-    version: int = getattr(record, "version", VERSION)
-    if version > VERSION:
-        raise SchemaTooNew(f"a stored {kind} has version {version}; this FlowFabric knows {VERSION}")
+    record = unpack(kind, _DECODERS[kind], data)
+    if kind in _PLACES:
+        head, raw = record
+        values = list(msgspec.structs.astuple(head))
+        values[_PLACES[kind]] = raw
+        record = FORMS[kind](*values)
+        if kind == "step" and isinstance(head.encoding, int):
+            record = msgspec.structs.replace(record, encoding="json", result=_document(raw))
+    check_version(kind, getattr(record, "version", VERSION))
     return record
 
 
 def _document(parts: bytes) -> bytes:
     """Write the result of a wait from what Lua has kept of it."""
-    reason, signals = _WAIT.decode(parts)
+    reason, signals = unpack("step", _WAIT, parts)
     return pack_wait(reason, [signal_view(decode("signal", bytes(signal))) for signal in signals])
 
 
 def arrived(data: bytes) -> tuple[int, Execution]:
     """Unpack a stored execution with the number of its arrival."""
-    try:
-        place, run = _ARRIVED.decode(data)
-    except msgspec.DecodeError as error:
-        raise Corruption(f"a stored execution cannot be read: {error}") from error
-    if run.version > VERSION:
-        raise SchemaTooNew(f"a stored execution has version {run.version}; this FlowFabric knows {VERSION}")
+    place, run = unpack("execution", _ARRIVED, data)
+    check_version("execution", run.version)
     return place, run
 
 
 def told(data: bytes) -> Told:
     """Unpack a line of the feed."""
-    try:
-        return _TOLD.decode(data)
-    except msgspec.DecodeError as error:
-        raise Corruption(f"a line of the feed cannot be read: {error}") from error
+    line: Told = unpack("line of history", _TOLD, data)
+    return line
