@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -23,21 +22,7 @@ from flowfabric.storage.valkey.boot import REFERENCE
 from support.clock import ManualClock
 from support.driver import Driver
 from support.expect import refused
-from support.valkey import ValkeyServer, empty_server
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ValkeyServer]:
-    async with empty_server() as running:
-        yield running
-
-
-@pytest.fixture
-async def ff(server: ValkeyServer) -> AsyncIterator[Driver]:
-    clock = ManualClock()
-    store = await ValkeyStore.open(server.url, clock=clock)
-    yield Driver(store, clock)
-    await store.close()
+from support.valkey import ValkeyServer
 
 
 def client_of(ff: Driver) -> ValkeyStore:

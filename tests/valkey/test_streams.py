@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -33,23 +32,9 @@ from flowfabric.storage.valkey.operations.streams import MAX_KNOWN_BYTES
 from support.clock import ManualClock
 from support.driver import Driver, new_uuid
 from support.stores import half
-from support.valkey import ValkeyServer, empty_server
+from support.valkey import ValkeyServer
 
 BINARY = bytes(range(256))
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ValkeyServer]:
-    async with empty_server() as running:
-        yield running
-
-
-@pytest.fixture
-async def ff(server: ValkeyServer) -> AsyncIterator[Driver]:
-    clock = ManualClock()
-    store = await ValkeyStore.open(server.url, clock=clock, chance=half)
-    yield Driver(store, clock)
-    await store.close()
 
 
 def valkey_of(ff: Driver) -> ValkeyStore:

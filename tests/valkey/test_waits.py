@@ -20,7 +20,7 @@ from flowfabric.storage.memory import MemoryStore
 from flowfabric.storage.valkey import ValkeyStore, keys
 from support.clock import ManualClock
 from support.driver import Driver, new_uuid
-from support.valkey import ValkeyServer, empty_server
+from support.valkey import ValkeyServer
 from support.waiting import delivery, opening, pending, suspend, suspension, tree
 
 BINARY = bytes(range(256))
@@ -56,12 +56,6 @@ class _Mirrored:
         self.apply = both.agree
         self.dump = both.valkey.dump
         self.partitions = both.valkey.partitions
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ValkeyServer]:
-    async with empty_server() as running:
-        yield running
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 
 from flowfabric.client.payloads import NOTHING, take
 from flowfabric.model.contracts.base import Fence
-from flowfabric.model.contracts.lease import ClaimedOne, Resume, StepView, Task
+from flowfabric.model.contracts.lease import ClaimedOne, Resume, StepView, Task, claimed_one
 from flowfabric.model.contracts.wait_results import WaitSignal
 
 
@@ -121,9 +121,5 @@ def read_tasks(body: bytes, worker_id: str, worker_instance_id: str) -> tuple[Ta
 
 def read_claimed(body: bytes, worker_id: str, worker_instance_id: str) -> ClaimedOne:
     """Read the answer of a claim by name."""
-    task = msgspec.json.decode(body, type=ClaimedShape).claimed.task(worker_id, worker_instance_id)
-    fence = task.fence
-    return ClaimedOne(
-        fence.lease_id, fence.lease_epoch, task.lease_expires_at, task.attempt_id, task.attempt_index,
-        task.attempt_type, task,
-    )  # fmt: skip
+    shape = msgspec.json.decode(body, type=ClaimedShape).claimed
+    return claimed_one(shape.task(worker_id, worker_instance_id))

@@ -229,6 +229,15 @@ class ClaimedOne(Struct, frozen=True):
     task: Task
 
 
+def claimed_one(task: Task) -> ClaimedOne:
+    """Answer a claim by name with what it brought."""
+    fence = task.fence
+    return ClaimedOne(
+        fence.lease_id, fence.lease_epoch, task.lease_expires_at, task.attempt_id, task.attempt_index,
+        task.attempt_type, task,
+    )  # fmt: skip
+
+
 class ClaimGranted(_ClaimOne, frozen=True, kw_only=True):
     """Claim by grant: a new attempt (T5)."""
 

@@ -14,6 +14,7 @@ from flowfabric.model.contracts.lease import (
     IssueClaimGrant,
     IssueReclaimGrant,
     Reclaim,
+    claimed_one,
 )
 from flowfabric.model.errors import invalid, refuse
 from flowfabric.model.machine.claim import (
@@ -89,11 +90,7 @@ def _lease(command: ClaimGranted | ClaimResumed, reason: str = "") -> Lease:
 
 
 def _claimed(space: Workspace, run: Execution) -> ClaimedOne:
-    task = task_of(space, run)
-    return ClaimedOne(
-        run.current_lease_id, run.current_lease_epoch, run.lease_expires_at, run.current_attempt_id,
-        run.attempt.index, run.claim_type, task,
-    )  # fmt: skip
+    return claimed_one(task_of(space, run))
 
 
 @step(ClaimGranted)

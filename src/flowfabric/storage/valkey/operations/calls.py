@@ -13,6 +13,7 @@ from flowfabric.model.errors import FlowFabricError, InternalError, NotOffered, 
 from flowfabric.storage.valkey import keys
 
 C = TypeVar("C", bound=Command[Any])
+A = TypeVar("A", bound="Callable[[Any, Reply], Any]")
 
 Packed = tuple[list[Any], tuple[bytes, ...]]
 """The fields of a command as they are packed, and the bytes that travel beside them."""
@@ -24,7 +25,7 @@ class Reply:
     """The parts of a reply, read one after the other; one that is not as expected names function and field."""
 
     def __init__(self, function: str, parts: list[Any]) -> None:
-        self._function = function
+        self.function = function
         self._parts = parts
         self._place = 0
 
@@ -59,12 +60,12 @@ class Reply:
 
     def _next(self, field: str) -> Any:
         if self._place >= len(self._parts):
-            raise InternalError(f"the reply of {self._function} has no {field}")
+            raise InternalError(f"the reply of {self.function} has no {field}")
         self._place += 1
         return self._parts[self._place - 1]
 
     def _odd(self, field: str, value: object) -> InternalError:
-        return InternalError(f"the reply of {self._function} has {type(value).__name__} as {field}")
+        return InternalError(f"the reply of {self.function} has {type(value).__name__} as {field}")
 
 
 class Operation(NamedTuple):
@@ -80,10 +81,13 @@ OPERATIONS: Final[dict[type[Command[Any]], Operation]] = {}
 
 def operation(
     kind: type[C], function: str, *, blobs: tuple[str, ...] = (), pack: Callable[[C], Packed] | None = None
-) -> Callable[[Callable[[C, Reply], Any]], Callable[[C, Reply], Any]]:
-    """Register how the reply of a kind of command is read; `blobs` names its fields of bytes."""
+) -> Callable[[A], A]:
+    """Register how the reply of a kind of command is read; `blobs` names its fields of bytes.
 
-    def register(answer: Callable[[C, Reply], Any]) -> Callable[[C, Reply], Any]:
+    One reader may serve several kinds that are answered alike.
+    """
+
+    def register(answer: A) -> A:
         OPERATIONS[kind] = Operation(function, pack or _packer(kind, blobs), answer)
         return answer
 

@@ -9,4 +9,4 @@ from flowfabric.storage.valkey.operations.tasks import read_task
 
 @operation(Claim, "ff_claim")
 def _claimed(_: Claim, reply: Reply) -> Claimed:
-    return Claimed(tuple(read_task("ff_claim", reply.list("task")) for _ in range(reply.rest())))
+    return Claimed(tuple(read_task(reply) for _ in range(reply.rest())))

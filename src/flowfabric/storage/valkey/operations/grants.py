@@ -7,6 +7,7 @@ from typing import Any, Final
 from msgspec.structs import astuple
 
 from flowfabric.model.checks import worker_capabilities
+from flowfabric.model.contracts.base import Command
 from flowfabric.model.contracts.lease import (
     ClaimedOne,
     ClaimGranted,
@@ -16,6 +17,7 @@ from flowfabric.model.contracts.lease import (
     IssueClaimGrant,
     IssueReclaimGrant,
     Reclaim,
+    claimed_one,
 )
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.storage.valkey.operations.calls import Packed, Reply, operation
@@ -34,43 +36,15 @@ def _pack(command: IssueClaimGrant | IssueReclaimGrant) -> Packed:
     return fields, ()
 
 
-def _granted(reply: Reply) -> Granted:
+@operation(IssueClaimGrant, "ff_issue_claim_grant", pack=_pack)
+@operation(IssueReclaimGrant, "ff_issue_reclaim_grant", pack=_pack)
+def _granted(_: Command[Any], reply: Reply) -> Granted:
     return Granted(reply.text("execution_id"), reply.text("lane_id"), reply.integer("expires_at"))
 
 
-def _claimed(function: str, reply: Reply) -> ClaimedOne:
-    task = read_task(function, reply.list("task"))
-    return ClaimedOne(
-        task.fence.lease_id, task.fence.lease_epoch, task.lease_expires_at, task.attempt_id, task.attempt_index,
-        task.attempt_type, task,
-    )  # fmt: skip
-
-
-@operation(IssueClaimGrant, "ff_issue_claim_grant", pack=_pack)
-def _claim_granted(_: IssueClaimGrant, reply: Reply) -> Granted:
-    return _granted(reply)
-
-
-@operation(IssueReclaimGrant, "ff_issue_reclaim_grant", pack=_pack)
-def _reclaim_granted(_: IssueReclaimGrant, reply: Reply) -> Granted:
-    return _granted(reply)
-
-
 @operation(ClaimGranted, "ff_claim_execution")
-def _claimed_by_grant(_: ClaimGranted, reply: Reply) -> ClaimedOne:
-    return _claimed("ff_claim_execution", reply)
-
-
 @operation(ClaimResumed, "ff_claim_resumed_execution")
-def _resumed(_: ClaimResumed, reply: Reply) -> ClaimedOne:
-    return _claimed("ff_claim_resumed_execution", reply)
-
-
 @operation(GrantAndClaim, "ff_issue_grant_and_claim")
-def _taken(_: GrantAndClaim, reply: Reply) -> ClaimedOne:
-    return _claimed("ff_issue_grant_and_claim", reply)
-
-
 @operation(Reclaim, "ff_reclaim_execution")
-def _reclaimed(_: Reclaim, reply: Reply) -> ClaimedOne:
-    return _claimed("ff_reclaim_execution", reply)
+def _claimed(_: Command[Any], reply: Reply) -> ClaimedOne:
+    return claimed_one(read_task(reply))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from flowfabric.model.contracts.base import Command
 from flowfabric.model.contracts.create import (
     AlreadySatisfied,
     Block,
@@ -50,22 +53,14 @@ def _revoked(_: RevokeLease, reply: Reply) -> Revoked | AlreadySatisfied:
 
 
 @operation(Pause, "ff_pause_execution")
-def _paused(_: Pause, __: Reply) -> Paused:
+@operation(PauseLane, "ff_pause_lane")
+def _paused(_: Command[Any], __: Reply) -> Paused:
     return Paused()
 
 
 @operation(Unpause, "ff_unpause_execution")
-def _unpaused(_: Unpause, __: Reply) -> Unpaused:
-    return Unpaused()
-
-
-@operation(PauseLane, "ff_pause_lane")
-def _lane_paused(_: PauseLane, __: Reply) -> Paused:
-    return Paused()
-
-
 @operation(UnpauseLane, "ff_unpause_lane")
-def _lane_unpaused(_: UnpauseLane, __: Reply) -> Unpaused:
+def _unpaused(_: Command[Any], __: Reply) -> Unpaused:
     return Unpaused()
 
 
@@ -75,10 +70,6 @@ def _opened(_: OpenLane, reply: Reply) -> Paused | Unpaused:
 
 
 @operation(Block, "ff_block_execution_for_admission")
-def _blocked(_: Block, reply: Reply) -> Blocked:
-    return Blocked(Public(reply.text("public_state")))
-
-
 @operation(Unblock, "ff_unblock_execution")
-def _unblocked(_: Unblock, reply: Reply) -> Blocked:
+def _blocked(_: Command[Any], reply: Reply) -> Blocked:
     return Blocked(Public(reply.text("public_state")))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flowfabric.model.contracts.lease import Task
 from flowfabric.model.machine import Workspace
 from flowfabric.model.machine.claim import task_of
@@ -12,9 +10,9 @@ from flowfabric.storage.valkey.codec import decode
 from flowfabric.storage.valkey.operations.calls import Reply
 
 
-def read_task(function: str, parts: list[Any]) -> Task:
+def read_task(answer: Reply) -> Task:
     """Build a task: packed record, input, policy, and for resumed work and stored steps what belongs to it."""
-    reply = Reply(function, parts)
+    reply = Reply(answer.function, answer.list("task"))
     run: Execution = decode("execution", reply.bytes("record"))
     space = Workspace(0)
     payload = Payload(reply.bytes("input"), reply.bytes("policy"))

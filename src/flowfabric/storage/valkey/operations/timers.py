@@ -1,10 +1,16 @@
-"""What time does."""
+"""What time does, and what is done to the leases of the dead."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from flowfabric.model.contracts.base import Command
 from flowfabric.model.contracts.create import AlreadySatisfied
 from flowfabric.model.contracts.upkeep import (
     ExpireExecution,
+    ExpireSuspension,
+    ExpireWaitpoints,
+    LoseDeadLease,
     MarkedExpired,
     MarkLeaseExpired,
     PromoteDelayed,
@@ -15,26 +21,17 @@ from flowfabric.storage.valkey.operations.calls import Reply, operation
 
 
 @operation(MarkLeaseExpired, "ff_mark_lease_expired")
-def _marked(_: MarkLeaseExpired, reply: Reply) -> MarkedExpired | AlreadySatisfied:
+@operation(LoseDeadLease, "ff_lose_dead_lease")
+def _marked(_: Command[Any], reply: Reply) -> MarkedExpired | AlreadySatisfied:
     if reply.text("outcome") == "marked":
         return MarkedExpired()
     return AlreadySatisfied(reply.text("reason"))
 
 
 @operation(PromoteDelayed, "ff_promote_delayed")
-def _promoted(_: PromoteDelayed, reply: Reply) -> Swept:
-    return _swept(reply)
-
-
 @operation(ExpireExecution, "ff_expire_execution")
-def _expired(_: ExpireExecution, reply: Reply) -> Swept:
-    return _swept(reply)
-
-
+@operation(ExpireSuspension, "ff_expire_suspension")
+@operation(ExpireWaitpoints, "ff_expire_waitpoints")
 @operation(Purge, "ff_purge_execution")
-def _purged(_: Purge, reply: Reply) -> Swept:
-    return _swept(reply)
-
-
-def _swept(reply: Reply) -> Swept:
+def _swept(_: Command[Any], reply: Reply) -> Swept:
     return Swept(reply.text("outcome"), reply.text("public_state"))

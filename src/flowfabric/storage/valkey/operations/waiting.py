@@ -6,7 +6,6 @@ from typing import Final
 
 from msgspec import msgpack
 
-from flowfabric.model.contracts.upkeep import ExpireSuspension, ExpireWaitpoints, Swept
 from flowfabric.model.contracts.waiting import (
     ApproveSignal,
     CloseWaitpoint,
@@ -64,17 +63,3 @@ def _accepted(reply: Reply) -> SignalAccepted | SignalDuplicate:
 @operation(ResumeExecution, "ff_resume_execution")
 def _resumed(_: ResumeExecution, reply: Reply) -> Resumed:
     return Resumed(Public(reply.text("public_state")))
-
-
-@operation(ExpireSuspension, "ff_expire_suspension")
-def _suspension_over(_: ExpireSuspension, reply: Reply) -> Swept:
-    return _swept(reply)
-
-
-@operation(ExpireWaitpoints, "ff_expire_waitpoints")
-def _waitpoints_over(_: ExpireWaitpoints, reply: Reply) -> Swept:
-    return _swept(reply)
-
-
-def _swept(reply: Reply) -> Swept:
-    return Swept(reply.text("outcome"), reply.text("public_state"))

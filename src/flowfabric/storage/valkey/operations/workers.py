@@ -7,12 +7,9 @@ from typing import Any, Final
 from msgspec.structs import astuple
 
 from flowfabric.model.checks import worker_capabilities
-from flowfabric.model.contracts.create import AlreadySatisfied
 from flowfabric.model.contracts.upkeep import (
     HeartbeatWorker,
-    LoseDeadLease,
     Marked,
-    MarkedExpired,
     MarkWorkerDead,
     NotRegistered,
     Refreshed,
@@ -50,10 +47,3 @@ def _heard(_: HeartbeatWorker, reply: Reply) -> Refreshed | NotRegistered:
 @operation(MarkWorkerDead, "ff_mark_worker_dead")
 def _marked(_: MarkWorkerDead, reply: Reply) -> Marked | NotRegistered:
     return Marked() if reply.text("outcome") == "marked" else NotRegistered()
-
-
-@operation(LoseDeadLease, "ff_lose_dead_lease")
-def _lost(_: LoseDeadLease, reply: Reply) -> MarkedExpired | AlreadySatisfied:
-    if reply.text("outcome") == "marked":
-        return MarkedExpired()
-    return AlreadySatisfied(reply.text("reason"))
