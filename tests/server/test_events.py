@@ -22,6 +22,7 @@ from support.driver import Driver
 from support.frames import append
 from support.server import Api
 from support.sse import Feed, Message, listen
+from support.until import next_millisecond, until
 
 
 def driver(api: Api) -> Driver:
@@ -30,12 +31,6 @@ def driver(api: Api) -> Driver:
 
 def path(execution_id: str) -> str:
     return f"/v1/executions/{quote(execution_id)}/events"
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - there is no event for it
-            await asyncio.sleep(0.01)
 
 
 def brief(messages: list[Message]) -> list[tuple[str, Any]]:
@@ -191,9 +186,9 @@ async def test_progress_is_not_told_again_to_who_has_seen_more(api: Api) -> None
     ff = driver(api)
     task = await ff.running()
     await append(ff, task, b"early")
-    await asyncio.sleep(0.005)
+    await next_millisecond(ff.store)
     await ff.store.apply(UpdateProgress(execution_id=task.execution_id, fence=task.fence, pct=50))
-    await asyncio.sleep(0.005)
+    await next_millisecond(ff.store)
     await append(ff, task, b"late")
     await ff.complete(task)
     async with listen(api, path(task.execution_id)) as feed:
@@ -333,7 +328,7 @@ async def test_a_cursor_that_is_too_old_is_told_so(api: Api, monkeypatch: pytest
         if (await api.get(f"/v1/executions/{quote(task.execution_id)}/events")).status == 404:
             break
         await ff.store.apply(Purge(execution_id=task.execution_id))
-        await asyncio.sleep(0.02)
+        await next_millisecond(ff.store)
     await ff.create()
     async with listen(api, "/v1/feed", "1") as feed:  # it is gone, and the feed still tells of it
         assert brief(await feed.take(2)) == [("state", "active"), ("state", "completed")]

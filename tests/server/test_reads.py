@@ -10,6 +10,7 @@ import pytest
 from flowfabric.model.ids import execution_id as named
 from flowfabric.storage.minting import new_uuid
 from support.server import Api
+from support.until import listening
 from support.work import act, claim, create, path
 
 NOBODY = "{fp:7}:7c9e6679-7425-40de-944b-e07fc1f90ae7"
@@ -188,7 +189,7 @@ async def test_waiting_for_the_end(api: Api) -> None:
     early = await api.get(path(execution_id, "wait"))
     assert early.json == {"execution_id": execution_id, "public_state": "active", "terminal": False}
     waiting = asyncio.create_task(api.get(path(execution_id, "wait"), timeout_ms=20_000))
-    await asyncio.sleep(0.05)
+    await listening(api.store, f"execution:{execution_id}")
     await act(api, task, "complete", result={"width": 640})
     reply = await asyncio.wait_for(waiting, 5)
     assert reply.json["terminal"] is True

@@ -10,6 +10,7 @@ import pytest
 
 from flowfabric.server.permits import Permits
 from support.server import Api
+from support.until import listening
 from support.work import act, claim, create, path
 
 NOBODY = "{fp:7}:7c9e6679-7425-40de-944b-e07fc1f90ae7"
@@ -108,7 +109,7 @@ async def test_a_tail_waits_for_a_frame(api: Api) -> None:
     assert (await api.get(f"{stream}/tail")).json["count"] == 1
     assert (await api.get(f"{stream}/tail", after=first, block_ms=20)).json == {"frames": [], "count": 0}
     waiting = asyncio.create_task(api.get(f"{stream}/tail", after=first, block_ms=20_000))
-    await asyncio.sleep(0.05)
+    await listening(api.store, f"execution:{task['execution_id']}")
     await append(api, task, "two")
     (frame,) = (await asyncio.wait_for(waiting, 5)).json["frames"]
     assert frame["fields"]["payload"] == "two"
@@ -118,7 +119,7 @@ async def test_the_end_wakes_a_tail(api: Api) -> None:
     task, stream = await started(api)
     (first,) = await append(api, task, "one")
     waiting = asyncio.create_task(api.get(f"{stream}/tail", after=first, block_ms=20_000))
-    await asyncio.sleep(0.05)
+    await listening(api.store, f"execution:{task['execution_id']}")
     await act(api, task, "complete")
     assert (await asyncio.wait_for(waiting, 5)).json["closed_reason"] == "attempt_success"
 
@@ -128,7 +129,7 @@ async def test_reads_and_tails_share_one_pool(api: Api) -> None:
     (first,) = await append(api, task, "one")
     api.server.stream_ops = Permits("stream_ops", 1)
     waiting = asyncio.create_task(api.get(f"{stream}/tail", after=first, block_ms=20_000))
-    await asyncio.sleep(0.1)
+    await listening(api.store, f"execution:{task['execution_id']}")
     reply = await api.get(stream)
     assert reply.status == 429
     assert reply.json["error"] == "too many concurrent stream_ops calls (server max: 1); retry with backoff"
@@ -160,7 +161,7 @@ async def test_frames_of_nothing_are_those_of_a_stream_never_written(api: Api) -
 async def test_a_tail_may_be_there_before_its_execution(api: Api) -> None:
     stream = path(NOBODY, "attempts", "0", "stream")
     tail = asyncio.create_task(api.get(f"{stream}/tail", block_ms=10_000))
-    await asyncio.sleep(0.1)
+    await listening(api.store, f"execution:{NOBODY}")
     await create(api, execution_id=NOBODY)
     await append(api, await claim(api), "hi")
     assert (await asyncio.wait_for(tail, 5)).json["count"] == 1
@@ -170,7 +171,7 @@ async def test_a_shutdown_ends_the_tails_under_way_and_takes_no_new_ones(api: Ap
     task, stream = await started(api)
     tail = asyncio.create_task(api.get(f"{stream}/tail", block_ms=30_000))
     end = asyncio.create_task(api.get(path(task["execution_id"], "wait"), timeout_ms=30_000))
-    await asyncio.sleep(0.2)
+    await listening(api.store, f"execution:{task['execution_id']}", 2)
     api.server.stopping.set()
     tailed = await asyncio.wait_for(tail, 5)
     assert (tailed.status, tailed.json) == (200, {"frames": [], "count": 0})

@@ -20,6 +20,7 @@ from flowfabric.model.contracts.waiting import DeliverSignal
 from flowfabric.model.state import Phase
 from flowfabric.server.roles import Principal, Role
 from support.server import Api
+from support.until import listening
 
 W1 = {"worker_instance_id": "w1-a", "lanes": ["default"]}
 
@@ -137,7 +138,7 @@ async def test_a_claim_without_its_fields_is_misshapen(api: Api) -> None:
 
 async def test_a_waiting_worker_is_woken(api: Api) -> None:
     waiting = asyncio.create_task(claim(api, wait_ms=10_000))
-    await asyncio.sleep(0.2)
+    await listening(api.store, "lane:default")
     begin = time.monotonic()
     execution_id = await submit(api)
     (task,) = await waiting
@@ -156,19 +157,18 @@ async def test_a_client_that_went_away_leaves_no_lease(api: Api) -> None:
         gone = asyncio.create_task(
             leaving.post(f"{api.base}/v1/workers/w1/tasks", json=W1 | {"wait_ms": 30_000})
         )
-        await asyncio.sleep(0.3)
+        await listening(api.store, "lane:default")
         gone.cancel()
         await asyncio.gather(gone, return_exceptions=True)
-    await asyncio.sleep(0.2)
+    await listening(api.store, "lane:default", 0)
     execution_id = await submit(api)
-    await asyncio.sleep(0.3)
     assert await phase(api, execution_id) is Phase.RUNNABLE
     assert (await claim_one(api))["attempt_index"] == 0
 
 
 async def test_a_wait_ends_with_the_server(api: Api) -> None:
     waiting = asyncio.create_task(claim(api, wait_ms=30_000))
-    await asyncio.sleep(0.2)
+    await listening(api.store, "lane:default")
     api.server.stopping.set()
     assert await asyncio.wait_for(waiting, 5) == []
 
