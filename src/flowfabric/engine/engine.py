@@ -59,7 +59,7 @@ class Engine:
     async def _repair(self) -> None:
         report = await self._store.repair()
         for sentence in report.wrong:
-            log.error("repaired: %s", sentence)
+            log.error("%s: %s", "repaired" if report.fixed else "wrong, and not mended", sentence)
 
     async def _every(self, seconds: float, work: object) -> None:
         assert callable(work)
