@@ -54,6 +54,13 @@ def submitted(server: Process) -> tuple[float, float, float]:
     )
 
 
+def counted(server: Process, requests: int) -> None:
+    """Wait until a request is counted: that is after its answer, and a stopped process counts nothing."""
+    deadline = time.monotonic() + 10
+    while submitted(server)[:2] != (requests, requests):
+        assert time.monotonic() < deadline, submitted(server)
+
+
 def until_two(server: Process, gone: int = 0) -> list[int]:
     """Wait until two processes serve."""
     deadline = time.monotonic() + 20
@@ -80,9 +87,11 @@ def test_a_scrape_tells_of_all_processes(tmp_path: Path) -> None:
         with asleep(one):
             for _ in range(3):
                 server.submit()
+            counted(server, 3)
         with asleep(other):
             for _ in range(4):
                 server.submit()
+            counted(server, 7)
             assert submitted(server) == (7, 7, 7)
             rates = server.call("GET", "/v1/stats")[1]["rates"]
             assert rates["last_minute"]["submitted"] == 7
@@ -93,6 +102,7 @@ def test_a_scrape_tells_of_all_processes(tmp_path: Path) -> None:
         assert [submitted(server)[:2] for _ in range(4)] == [(7, 7)] * 4, "a death does not take counts along"
         with asleep(other):
             server.submit()
+            counted(server, 8)
             assert submitted(server)[:2] == (8, 8), "its successor goes on counting"
         folders = {Path(line.split()[-1]).parent for line in _maps(other) if "flowfabric-metrics-" in line}
         assert server.end() == 0
