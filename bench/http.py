@@ -17,8 +17,9 @@ from urllib.parse import quote
 
 import aiohttp
 
-from bench.s1 import run_loop
-from bench.settings import Report, Settings, median
+from bench.measures import median, quantile
+from bench.settings import Report, Settings
+from bench.work import run_loop
 
 CONNECTIONS = 64
 BATCH = 100
@@ -74,10 +75,6 @@ async def rate(count: int, work: Callable[[], Awaitable[Any]]) -> tuple[float, l
     return count / (time.perf_counter() - begin), sorted(times)
 
 
-def quantile(times: list[float], share: float) -> float:
-    return round(times[min(int(len(times) * share), len(times) - 1)], 3)
-
-
 async def measure(port: int, bare_port: int, settings: Settings) -> Report:
     submission = {"kind": "bench", "lane": "bench", "input": {"text": "x" * max(0, settings.payload - 11)}}
     ids: list[str] = []
@@ -107,8 +104,8 @@ async def measure(port: int, bare_port: int, settings: Settings) -> Report:
     return {
         "submit_per_s": round(submitted), "batch_items_per_s": round(batches * BATCH), "state_per_s": round(states),
         "drain_per_s": round(drained), "ceiling_submit_per_s": round(ceiling), "ratio": round(submitted / ceiling, 3),
-        "submit_p50_ms": quantile(submit_times, 0.5), "submit_p99_ms": quantile(submit_times, 0.99),
-        "state_p50_ms": quantile(state_times, 0.5), "state_p99_ms": quantile(state_times, 0.99),
+        "submit_p50_ms": round(quantile(submit_times, 0.5), 3), "submit_p99_ms": round(quantile(submit_times, 0.99), 3),
+        "state_p50_ms": round(quantile(state_times, 0.5), 3), "state_p99_ms": round(quantile(state_times, 0.99), 3),
     }  # fmt: skip
 
 

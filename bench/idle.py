@@ -11,8 +11,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from bench.s1 import claim_of, run_loop
 from bench.settings import Report, Settings
+from bench.work import claim_of, run_loop
 from flowfabric.engine import Engine, claim_when_ready
 from flowfabric.storage.sqlite import SqliteStore, connection
 

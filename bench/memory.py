@@ -7,8 +7,9 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from bench.s1 import creation, drain, run_loop
+from bench.s1 import drain
 from bench.settings import Report, Settings
+from bench.work import creation, run_loop
 from flowfabric.storage.sqlite import SqliteStore
 
 WAITING = 100_000

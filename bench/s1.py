@@ -11,39 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from bench import ceiling
-from bench.settings import Rates, Report, Settings, median
+from bench.measures import median
+from bench.settings import Rates, Report, Settings
+from bench.work import claim_of, creation, run_loop
 from flowfabric.engine.waiting import claim_when_ready
-from flowfabric.model import ids
-from flowfabric.model.contracts.create import CreateExecution
-from flowfabric.model.contracts.lease import Claim, Complete, Completed, Task
+from flowfabric.model.contracts.lease import Complete, Completed, Task
 from flowfabric.storage.base import Commands
-from flowfabric.storage.minting import new_uuid
 from flowfabric.storage.sqlite import SqliteStore
 
-LANE = "bench"
 IDLE_ROUNDS = 100
-
-
-def run_loop(work: Any) -> Any:
-    """Run on uvloop where there is one, as a server would."""
-    try:
-        import uvloop  # noqa: PLC0415
-    except ImportError:
-        return asyncio.run(work)
-    return uvloop.run(work)
-
-
-def creation(store: Commands, body: bytes) -> CreateExecution:
-    return CreateExecution(
-        execution_id=ids.spread(new_uuid(), store.partitions), execution_kind="bench", lane_id=LANE,
-        input_payload=body, payload_encoding="json",
-    )  # fmt: skip
-
-
-def claim_of(worker: str, max_tasks: int = 1) -> Claim:
-    return Claim(
-        worker_id="bench", worker_instance_id=worker, lanes=(LANE,), mint=new_uuid(), max_tasks=max_tasks
-    )
 
 
 async def submit_all(store: Commands, settings: Settings) -> None:

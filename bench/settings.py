@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -19,6 +20,8 @@ class Settings(msgspec.Struct, frozen=True):
     processes: int = 1
     runs: int = 3
     synchronous: Synchronous = "NORMAL"
+    aof: str = "no"
+    """`no`: a Valkey server keeps nothing on disk; else its `appendfsync`."""
     claims: str = "single"
     """`single`: every slot claims for itself, as the ceiling does, so that the ratio compares like with like.
 
@@ -39,10 +42,13 @@ class Rates(NamedTuple):
     end_to_end: float
 
 
-def median(values: list[float]) -> float:
-    """The middle value; half a run's noise is in its extremes."""
-    ordered = sorted(values)
-    return ordered[len(ordered) // 2]
-
-
 Report = dict[str, Any]
+
+
+class Scenario(NamedTuple):
+    """Something to measure, and where."""
+
+    run: Callable[[Settings], Report]
+    stores: tuple[str, ...]
+    """The first is taken when none is asked for."""
+    tasks: int = 10_000

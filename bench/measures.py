@@ -1,0 +1,18 @@
+"""Small statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+N = TypeVar("N", int, float)
+
+
+def median(values: Sequence[float]) -> float:
+    """The middle value; half a run's noise is in its extremes."""
+    return quantile(sorted(values), 0.5)
+
+
+def quantile(ordered: Sequence[N], share: float) -> N:
+    """The value below which that share of the sorted values lies."""
+    return ordered[min(int(len(ordered) * share), len(ordered) - 1)]

@@ -1,0 +1,235 @@
+"""How long the server is held by one call of each hot operation, by the server's own clock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from bench.measures import quantile
+from bench.places import Place, url_of, valkey_server
+from bench.settings import Report, Settings
+from bench.work import claim_of, creation, run_loop
+from flowfabric.model.conditions import Condition, Node, single
+from flowfabric.model.contracts.base import Command
+from flowfabric.model.contracts.lease import Complete, Fail, Renew, RetryScheduled, Task
+from flowfabric.model.contracts.streams import AppendFrames, FrameInput, PutStep
+from flowfabric.model.contracts.waiting import Binding, DeliverSignal, Suspend, Suspended
+from flowfabric.model.errors import FlowFabricError
+from flowfabric.storage.base import Upkeep
+from flowfabric.storage.minting import new_uuid
+
+R = TypeVar("R")
+
+BATCH = 32
+FRAMES = (1, 32, 256)
+WAITPOINTS = 8
+SAMPLE = 5
+"""For so many calls these are counted; a look at the server's clock in between does not change the middle."""
+FRAME = b"x" * 64
+RETRIES = b'{"retry_policy": {"max_retries": 3}}'
+
+
+class Row(NamedTuple):
+    """What the server needed for one operation."""
+
+    operation: str
+    calls: int
+    round_trips: int
+    """How often the store asks for one of them."""
+    commands: int
+    """What the server does for one of them: the call itself, and every command inside the function."""
+    min_us: int
+    p50_us: int
+    p99_us: int
+    max_us: int
+    cpu_us: int
+    """Processor time of the whole server for each, with reading the request and writing the reply."""
+
+
+class Stopwatch:
+    """Reads from the server's own log how long each call took inside it."""
+
+    def __init__(self, store: Upkeep, admin: Any) -> None:
+        self._store = store
+        self._admin = admin
+        self.rows: list[Row] = []
+        admin.config_set("slowlog-max-len", 1_000_000)
+        # Commands inside a function are logged too, which takes time; they are all shorter than that.
+        admin.config_set("slowlog-log-slower-than", 10)
+
+    async def time(self, operation: str, commands: Sequence[Command[R]]) -> list[R]:
+        """Apply commands one after another; keep what the server noted."""
+        self._admin.slowlog_reset()
+        used = self._cpu_seconds()
+        replies: list[R] = []
+        counts: list[tuple[int, int]] = []
+        for command in commands[:SAMPLE]:
+            before = self._counters()
+            replies.append(await self._store.apply(command))
+            counts.append(_counted(before, self._counters()))
+        replies += [await self._store.apply(command) for command in commands[SAMPLE:]]
+        used = self._cpu_seconds() - used
+        times = sorted(entry["duration"] for entry in self._admin.slowlog_get(-1) if _is_function(entry))
+        assert times, f"no function was called for {operation}"
+        self.rows.append(
+            Row(
+                operation=operation, calls=len(commands),
+                round_trips=quantile(sorted(trips for trips, _ in counts), 0.5),
+                commands=quantile(sorted(inside for _, inside in counts), 0.5),
+                min_us=times[0], p50_us=quantile(times, 0.5), p99_us=quantile(times, 0.99), max_us=times[-1],
+                cpu_us=round(used / len(commands) * 1e6),
+            )
+        )  # fmt: skip
+        return replies
+
+    def _counters(self) -> dict[str, int]:
+        counters: dict[str, int] = self._admin.info("stats")
+        return counters
+
+    def _cpu_seconds(self) -> float:
+        found = self._admin.info("cpu")
+        return float(found["used_cpu_user"] + found["used_cpu_sys"])
+
+
+def _is_function(entry: dict[str, Any]) -> bool:
+    return bytes(entry["command"]).startswith(b"FCALL")
+
+
+def _counted(before: dict[str, int], after: dict[str, int]) -> tuple[int, int]:
+    """How often somebody asked and was answered in between, and how many commands that took in all.
+
+    A large request is read in several pieces and a large reply written in several, but no operation has both. One of
+    each is the question for these numbers.
+    """
+    asked, answered, done = (
+        after[name] - before[name] - 1
+        for name in ("total_reads_processed", "total_writes_processed", "total_commands_processed")
+    )
+    return min(asked, answered), done
+
+
+def suspend(task: Task, count: int) -> Suspend:
+    """Suspend until the first signal on any of some fresh waitpoints."""
+    keys = tuple(f"wpk:{n}" for n in range(count))
+    condition = single(keys[0], "go")
+    if count > 1:
+        condition = Condition(form="tree", tree=(Node("Count", "", keys, "go", 1, "DistinctWaitpoints"),))
+    return Suspend(
+        execution_id=task.execution_id, fence=task.fence, suspension_id=new_uuid(),
+        waitpoints=tuple(Binding(new_uuid(), key) for key in keys), condition=condition,
+    )  # fmt: skip
+
+
+def deliver(execution_id: str, suspended: object) -> DeliverSignal:
+    """Signal the first waitpoint of a suspension."""
+    assert isinstance(suspended, Suspended)
+    waitpoint = suspended.waitpoint
+    return DeliverSignal(
+        execution_id=execution_id, waitpoint_id=waitpoint.waitpoint_id,
+        waitpoint_token=waitpoint.waitpoint_token, signal_id=new_uuid(), signal_name="go", payload=b"{}",
+    )  # fmt: skip
+
+
+async def create(store: Upkeep, count: int, settings: Settings, policy: bytes = b"") -> None:
+    """Make work that is not measured."""
+    body = settings.body()
+    replies = await store.apply_many([creation(store, body, policy=policy) for _ in range(count)])
+    assert not any(isinstance(reply, FlowFabricError) for reply in replies), replies
+
+
+async def holding(store: Upkeep, count: int, settings: Settings, policy: bytes = b"") -> list[Task]:
+    """Hold as many tasks as asked for."""
+    await create(store, count, settings, policy)
+    tasks: list[Task] = []
+    while len(tasks) < count:
+        tasks += (await store.apply(claim_of("w", min(BATCH, count - len(tasks))))).tasks
+    return tasks
+
+
+async def measure(store: Upkeep, admin: Any, settings: Settings) -> list[Row]:
+    """Let executions go through every hot operation."""
+    watch, count, body = Stopwatch(store, admin), settings.tasks, settings.body()
+    await watch.time("create", [creation(store, body) for _ in range(count)])
+    claims = await watch.time("claim 1", [claim_of("w") for _ in range(count)])
+    tasks = [task for claim in claims for task in claim.tasks]
+    assert len(tasks) == count
+    await watch.time("claim none", [claim_of("w") for _ in range(count)])
+    await watch.time("renew", [Renew(execution_id=t.execution_id, fence=t.fence) for t in tasks])
+    await watch.time(
+        "put step",
+        [PutStep(execution_id=t.execution_id, fence=t.fence, step_name="s", result=b"{}") for t in tasks],
+    )
+    for size in FRAMES:
+        frames = (FrameInput(FRAME),) * size
+        await watch.time(
+            f"append {size}",
+            [AppendFrames(execution_id=t.execution_id, fence=t.fence, frames=frames) for t in tasks],
+        )
+    await watch.time("complete with a stream", completions(tasks))
+    await watch.time("complete", completions(await holding(store, count, settings)))
+    await measure_batches(watch, store, settings)
+    await measure_waits(watch, store, settings)
+    tasks = await holding(store, count, settings, RETRIES)
+    failed = await watch.time(
+        "fail with retry",
+        [
+            Fail(execution_id=t.execution_id, fence=t.fence, reason="no", retry_after_ms=3_600_000)
+            for t in tasks
+        ],
+    )
+    assert all(isinstance(reply, RetryScheduled) for reply in failed)
+    return watch.rows
+
+
+def completions(tasks: Sequence[Task]) -> list[Complete]:
+    return [Complete(execution_id=task.execution_id, fence=task.fence, result=b"{}") for task in tasks]
+
+
+async def measure_batches(watch: Stopwatch, store: Upkeep, settings: Settings) -> None:
+    """Claim many at once."""
+    rounds = max(1, settings.tasks // BATCH)
+    await create(store, rounds * BATCH, settings)
+    claims = await watch.time(f"claim {BATCH}", [claim_of("w", BATCH) for _ in range(rounds)])
+    tasks = [task for claim in claims for task in claim.tasks]
+    assert len(tasks) == rounds * BATCH
+    await store.apply_many(completions(tasks))
+
+
+async def measure_waits(watch: Stopwatch, store: Upkeep, settings: Settings) -> None:
+    """Suspend, signal, and claim what was resumed."""
+    for count in (1, WAITPOINTS):
+        tasks = await holding(store, settings.tasks, settings)
+        waits = await watch.time(f"suspend {count}", [suspend(task, count) for task in tasks])
+        signals = [deliver(task.execution_id, wait) for task, wait in zip(tasks, waits, strict=True)]
+        await watch.time(f"deliver to 1 of {count}", signals)
+        claims = await watch.time(f"claim resumed of {count}", [claim_of("w") for _ in tasks])
+        await store.apply_many(completions([task for claim in claims for task in claim.tasks]))
+
+
+def quietest(runs: Sequence[Sequence[Row]]) -> list[Row]:
+    """Of each measure the lowest of all runs: what else the machine does only ever adds time."""
+    return [
+        Row(
+            rows[0].operation,
+            rows[0].calls,
+            *(min(row[at] for row in rows) for at in range(2, len(Row._fields))),
+        )
+        for rows in zip(*runs, strict=True)
+    ]
+
+
+async def measure_at(place: Place, admin: Any, settings: Settings) -> list[Row]:
+    store = await place.open()
+    try:
+        return await measure(store, admin, settings)
+    finally:
+        await store.close()
+
+
+def run(settings: Settings) -> Report:
+    """Measure every hot operation, on a fresh server each time."""
+    runs = []
+    for _ in range(settings.runs):
+        with valkey_server(settings.aof) as server, server.client() as admin:
+            runs.append(run_loop(measure_at(Place(url_of(server), {}), admin, settings)))
+    return {"rows": [row._asdict() for row in quietest(runs)]}
