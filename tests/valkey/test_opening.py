@@ -45,14 +45,14 @@ async def test_partition_counts_are_fixed(ff: Driver, server: ValkeyServer) -> N
 
 async def test_data_of_the_reference_is_refused(ff: Driver, server: ValkeyServer) -> None:
     client = client_of(ff).client
-    await client.call("DEL", keys.STORE)
+    await client.call("DEL", keys.SINGLE + keys.STORE)
     await client.call("SET", REFERENCE, "x")
     with pytest.raises(StoreUnusable, match="another FlowFabric"):
         await ValkeyStore.open(server.url)
 
 
 async def test_newer_data_is_refused(ff: Driver, server: ValkeyServer) -> None:
-    await client_of(ff).client.call("HSET", keys.STORE, "format", "2")
+    await client_of(ff).client.call("HSET", keys.SINGLE + keys.STORE, "format", "2")
     with pytest.raises(SchemaTooNew):
         await ValkeyStore.open(server.url)
 

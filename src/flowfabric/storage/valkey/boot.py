@@ -16,6 +16,7 @@ from flowfabric.storage.valkey.faults import NO_FUNCTION, of_reply
 OLDEST: Final = (7, 2)
 MARKER: Final = "flowfabric-python"
 FORMAT: Final = 1
+MARK: Final = keys.SINGLE + keys.STORE
 REFERENCE: Final = "ff:config:partitions"
 """A key of the reference's own; beside it, our marker is missing."""
 
@@ -60,18 +61,18 @@ async def _check_marker(client: Client, partitions: Partitions) -> None:
         "num_budget_partitions": str(partitions.budget),
         "num_quota_partitions": str(partitions.quota),
     }
-    known, foreign = await client.several([("EXISTS", keys.STORE), ("EXISTS", REFERENCE)])
+    known, foreign = await client.several([("EXISTS", MARK), ("EXISTS", REFERENCE)])
     if foreign == 1 and known == 0:
         raise StoreUnusable("this server holds data of another FlowFabric; use another database")
-    calls: list[tuple[Any, ...]] = [("HSETNX", keys.STORE, field, value) for field, value in wanted.items()]
-    replies = await client.several([*calls, ("HGETALL", keys.STORE)])
+    calls: list[tuple[Any, ...]] = [("HSETNX", MARK, field, value) for field, value in wanted.items()]
+    replies = await client.several([*calls, ("HGETALL", MARK)])
     for reply in replies:
         if isinstance(reply, ReplyError):
             raise of_reply(reply, "boot")
     flat: list[bytes] = replies[-1]
     stored = {flat[at].decode(): flat[at + 1].decode() for at in range(0, len(flat), 2)}
     if stored["marker"] != MARKER:
-        raise StoreUnusable(f"{keys.STORE} is marked as '{stored['marker']}', not as ours")
+        raise StoreUnusable(f"{MARK} is marked as '{stored['marker']}', not as ours")
     if int(stored["format"]) > FORMAT:
         raise SchemaTooNew(f"the data has format {stored['format']}; this FlowFabric knows {FORMAT}")
     for field, value in wanted.items():

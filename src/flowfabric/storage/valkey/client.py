@@ -11,6 +11,7 @@ from libvalkey import ReplyError
 from flowfabric.model.errors import FlowFabricError, StoreClosed, StoreUnusable
 from flowfabric.storage.resolve import without_password
 from flowfabric.storage.valkey.faults import LEAVE, NO_FUNCTION, first_word, of_reply
+from flowfabric.storage.valkey.keys import PREFIX
 from flowfabric.storage.valkey.library import library
 from flowfabric.storage.valkey.wire import CALL_SECONDS, Wire, dial, pool_of
 
@@ -58,6 +59,16 @@ class Client:
         if lost is not None and len(calls) == 1:
             raise lost
         return replies
+
+    async def names(self) -> list[bytes]:
+        """Return the names of all keys of ours on this server."""
+        found: set[bytes] = set()
+        cursor = b"0"
+        while True:
+            cursor, page = await self.call("SCAN", cursor, "MATCH", f"{PREFIX}*", "COUNT", 1000)
+            found.update(page)
+            if cursor == b"0":
+                return sorted(found)
 
     async def functions(self, calls: Sequence[Arguments]) -> list[Any]:
         """Call functions in one write; where the server does not know them, load the library and ask once more."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ from flowfabric.storage.base import Dump, RepairReport
 from flowfabric.storage.valkey import keys
 from flowfabric.storage.valkey.codec import arrived, decode
 from flowfabric.storage.valkey.load import feed_entry
-from flowfabric.storage.valkey.requests import Plan, Request
+from flowfabric.storage.valkey.requests import NAMES, Plan, Request
 
 Key = tuple[Any, ...]
 _READERS: Final[dict[bytes, Request]] = {
@@ -24,32 +25,48 @@ _READERS: Final[dict[bytes, Request]] = {
     b"stream": ("XRANGE", "-", "+"),
 }
 _UUID: Final = 36
+_HOME: Final = re.compile(
+    r"ff:(?:\{(?:fp:[0-9]+|ff)\}:)?((?!\{)(?![0-9a-f]{8}-[0-9a-f]{4}-)(?!ids$).+)", re.DOTALL
+)
 _PLAIN: Final = {"lane": keys.LANES, "token": keys.TOKENS, "worker": keys.WORKERS}
 
 
 def everything() -> Plan[dict[str, Any]]:
-    """Read every key of ours: text for strings, dictionaries for hashes and sorted sets, lists for the rest."""
-    names: list[bytes] = []
-    cursor: bytes = b"0"
-    while True:
-        ((cursor, found),) = yield [("SCAN", cursor, "MATCH", f"{keys.PREFIX}*", "COUNT", 1000)]
-        names += found
-        if cursor == b"0":
-            break
-    names = sorted(set(names))
-    if not names:
-        return {}
-    types = yield [("TYPE", name) for name in names]
+    """Read every key of ours: text for strings, dictionaries for hashes and sorted sets, lists for the rest.
+
+    What stands for many executions has its name without the home, and the parts of all homes together.
+    """
+    (found,) = yield [(NAMES,)]
+    names: list[bytes] = sorted(found)
+    types = (yield [("TYPE", name) for name in names]) if names else []
     requests: list[Request] = []
     for name, kind in zip(names, types, strict=True):
         verb, *rest = _READERS[kind]
         requests.append((verb, name, *rest))
-    values = yield requests
+    values = (yield requests) if names else []
     paired = {b"hash", b"zset"}
-    return {
-        name.decode(): _pairs(value) if kind in paired else value
-        for name, kind, value in zip(names, types, values, strict=True)
-    }
+    held: dict[str, Any] = {}
+    for name, kind, value in zip(names, types, values, strict=True):
+        short = _without_home(name.decode())
+        part = _pairs(value) if kind in paired else value
+        held[short] = _joined(short, held[short], part) if short in held else part
+    return held
+
+
+def _without_home(name: str) -> str:
+    """Return a name without its home; what belongs to one execution keeps its whole name."""
+    parts = _HOME.fullmatch(name)
+    return parts[1] if parts else name
+
+
+def _joined(name: str, known: Any, part: Any) -> Any:
+    if name == keys.TALLY:
+        return {field: int(known.get(field, 0)) + int(part.get(field, 0)) for field in {**known, **part}}
+    if isinstance(known, dict):
+        return known | part
+    if isinstance(known, list):
+        return sorted(known + part)
+    return known  # a copy that every partition has
 
 
 def _pairs(flat: list[bytes]) -> dict[bytes, bytes]:

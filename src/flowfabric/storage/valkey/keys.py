@@ -1,32 +1,88 @@
-"""Key names for reading; `lua/keys.lua` has the same names for writing, and says what each key holds."""
+"""Key names for reading; `lua/keys.lua` has the same names for writing, and says what each key holds.
+
+What belongs to one execution begins with its id. What stands for many executions begins with a home: `ff:` on a single
+server, `ff:{fp:N}:` for each partition of a cluster, where `ff:{ff}:` is the home of what belongs to no partition.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+from flowfabric.model.contracts.base import Command, ExecutionCommand
+from flowfabric.model.ids import partition_in, partition_of
 from flowfabric.model.records import Route
 
 PREFIX: Final = "ff:"
-ARRIVALS: Final = "ff:arrivals"
-FEED: Final = "ff:feed"
-FEED_FLOOR: Final = "ff:feed:floor"
-DUE: Final = "ff:due"
-TALLY: Final = "ff:tally"
-INBOX: Final = "ff:inbox"
-MEMOS: Final = "ff:memos"
-MEMO: Final = "ff:memo:"
-LANES: Final = "ff:lanes"
-WORKERS: Final = "ff:workers"
-TOKENS: Final = "ff:tokens"
-KEYRING: Final = "ff:keyring"
-STORE: Final = "ff:store"
-"""Marker of ours: the format, and the partition counts that were set at the first boot."""
+SINGLE: Final = "ff:"
+COMMON: Final = "ff:{ff}:"
 CHANNEL: Final = "ff:wake:"
-CLAIM: Final = "ff:claim:"
-STATE: Final = "ff:state:"
-LEASES: Final = "ff:leases:"
+
+ARRIVALS: Final = "arrivals"
+FEED: Final = "feed"
+FEED_FLOOR: Final = "feed:floor"
+DUE: Final = "due"
+TALLY: Final = "tally"
+INBOX: Final = "inbox"
+MEMOS: Final = "memos"
+MEMO: Final = "memo:"
+LANES: Final = "lanes"
+WORKERS: Final = "workers"
+TOKENS: Final = "tokens"
+KEYRING: Final = "keyring"
+STORE: Final = "store"
+"""Marker of ours: the format, and the partition counts that were set at the first boot."""
+CLAIM: Final = "claim:"
+STATE: Final = "state:"
+LEASES: Final = "leases:"
 
 _OWNED: Final = frozenset({"result", "attempt", "waitpoint", "stream", "summary", "step"})
+
+
+class Layout:
+    """Which homes there are."""
+
+    def __init__(self, partitions: int, *, clustered: bool) -> None:
+        self.clustered = clustered
+        self.width = partitions
+        self.common = COMMON if clustered else SINGLE
+        self.homes = tuple(f"ff:{{fp:{n}}}:" for n in range(partitions)) if clustered else (SINGLE,)
+
+    def home_of(self, execution_id: str) -> str:
+        """Return the home of an execution."""
+        return self.homes[partition_in(execution_id)] if self.clustered else SINGLE
+
+    def home_of_key(self, namespace: str, key: str) -> str:
+        """Return the home of an idempotency key: where ids that are minted for it live."""
+        return (
+            self.homes[partition_of(f"{namespace}\0{key}".encode(), self.width)] if self.clustered else SINGLE
+        )
+
+    def home_for(self, command: Command[Any]) -> str:
+        """Return the home in which a command is decided."""
+        if self.clustered and isinstance(command, ExecutionCommand):
+            return self.home_of(command.execution_id)
+        return self.common
+
+    def place(self, kind: str, key: tuple[Any, ...]) -> tuple[str, str | None]:
+        """Return where a record of a kind lies: its key, and its field when the key is a hash."""
+        if kind in _OWNED:
+            return f"ff:{key[0]}:{kind}", str(key[1])
+        if kind == "signal":
+            return f"ff:{key[0]}:signal:{key[1]}", str(key[2])
+        if kind == "suspension":
+            return f"ff:{key[0]}:suspension", None
+        if kind == "memo":
+            home = self.home_of_key(*key[1:]) if key[0] == "create" else self.home_of(key[1])
+            return home + MEMO + "\x1f".join(key), None
+        if kind == "worker":
+            return self.common + WORKERS, "\0".join(key)
+        if kind == "keyring":
+            return self.common + KEYRING, None
+        return self.common + {"lane": LANES, "token": TOKENS}[kind], str(key[0])
+
+    def family(self, kind: str, prefix: tuple[Any, ...]) -> str:
+        """Return the hash that holds all records of a kind whose keys begin with a prefix."""
+        return self.place(kind, (*prefix, "", ""))[0]
 
 
 def execution(execution_id: str) -> str:
@@ -55,7 +111,7 @@ def partition(index: int) -> str:
 
 
 def route(of: Route) -> str:
-    """Where the claimable work of a route lies."""
+    """Name the claimable work of a route, in a home."""
     return f"{CLAIM}{of.lane_id}\0{route_name(of)}"
 
 
@@ -71,50 +127,28 @@ def read_route(lane_id: str, name: bytes) -> Route:
 
 
 def routes(lane_id: str) -> str:
-    """Where the routes of a lane lie."""
-    return f"ff:routes:{lane_id}"
+    """Name the routes of a lane, in a home."""
+    return f"routes:{lane_id}"
 
 
 def state(lane_id: str, public_state: str) -> str:
-    """Where the list of a lane and a state lies."""
+    """Name the list of a lane and a state, in a home."""
     return f"{STATE}{lane_id}\0{public_state}"
 
 
 def tag(name: str, value: str) -> str:
-    """Where the list of a tag lies."""
-    return f"ff:tag:{name}\0{value}"
+    """Name the list of a tag, in a home."""
+    return f"tag:{name}\0{value}"
 
 
 def flow(flow_id: str) -> str:
-    """Where the list of a flow lies."""
-    return f"ff:flow:{flow_id}"
+    """Name the list of a flow, in a home."""
+    return f"flow:{flow_id}"
 
 
 def leases(instance: str) -> str:
-    """Where the leases of a worker instance lie."""
+    """Name the leases of a worker instance, in a home."""
     return f"{LEASES}{instance}"
-
-
-def place(kind: str, key: tuple[Any, ...]) -> tuple[str, str | None]:
-    """Return where a record of a kind lies: its key, and its field when the key is a hash."""
-    if kind in _OWNED:
-        return f"ff:{key[0]}:{kind}", str(key[1])
-    if kind == "signal":
-        return f"ff:{key[0]}:signal:{key[1]}", str(key[2])
-    if kind == "suspension":
-        return f"ff:{key[0]}:suspension", None
-    if kind == "memo":
-        return MEMO + "\x1f".join(key), None
-    if kind == "worker":
-        return WORKERS, "\0".join(key)
-    if kind == "keyring":
-        return KEYRING, None
-    return {"lane": LANES, "token": TOKENS}[kind], str(key[0])
-
-
-def family(kind: str, prefix: tuple[Any, ...]) -> str:
-    """Return the hash that holds all records of a kind whose keys begin with a prefix."""
-    return place(kind, (*prefix, "", ""))[0]
 
 
 def tail(kind: str, field: bytes) -> tuple[Any, ...]:

@@ -11,9 +11,12 @@ from flowfabric.model.records import Execution, Route
 from flowfabric.model.state import Public
 from flowfabric.storage.valkey import keys
 from flowfabric.storage.valkey.codec import arrived
-from flowfabric.storage.valkey.requests import Plan, Request
+from flowfabric.storage.valkey.keys import Layout
+from flowfabric.storage.valkey.requests import EACH, Plan, Request, walk
 
 LaneRow = tuple[str, tuple[tuple[Public, int], ...], int]
+Numbered = tuple[int, str]
+"""An arrival number or a score, and an id."""
 
 
 def executions(ids: list[str]) -> Plan[list[Execution]]:
@@ -26,14 +29,15 @@ def executions(ids: list[str]) -> Plan[list[Execution]]:
 
 def routes(lane_id: str) -> Plan[tuple[Route, ...]]:
     """Read the routes of a lane; one may be empty."""
-    (names,) = yield [("SMEMBERS", keys.routes(lane_id))]
+    (gathered,) = yield [(EACH, "SMEMBERS", keys.routes(lane_id))]
+    names = {name for reply in gathered.replies for name in reply}
     return tuple(keys.read_route(lane_id, name) for name in sorted(names))
 
 
-def page(question: ListExecutions) -> Plan[tuple[tuple[Execution, ...], int]]:
+def page(layout: Layout, question: ListExecutions) -> Plan[tuple[tuple[Execution, ...], int]]:
     """Read a page of executions in the order of their arrival; one index drives it."""
     look = question.limit * LOOK_AHEAD
-    rows = yield from _driving(question, look + 1)
+    rows = yield from _driving(layout, question, look + 1)
     (values,) = (yield [("MGET", *(keys.execution(id_) for _, id_ in rows))]) if rows else ([],)
     found: list[Execution] = []
     last = 0
@@ -46,10 +50,10 @@ def page(question: ListExecutions) -> Plan[tuple[tuple[Execution, ...], int]]:
     return tuple(found), 0
 
 
-def _driving(question: ListExecutions, count: int) -> Plan[list[tuple[int, str]]]:
+def _driving(layout: Layout, question: ListExecutions, count: int) -> Plan[list[Numbered]]:
     """Read arrival numbers and ids from the one index that drives a list."""
     newest = question.newest_first
-    after = question.after or (MAX_INT if newest else 0)
+    start = question.after or (MAX_INT if newest else 0)
     if question.flow_id:
         sets = [keys.flow(question.flow_id)]
     elif question.tags:
@@ -58,47 +62,63 @@ def _driving(question: ListExecutions, count: int) -> Plan[list[tuple[int, str]]
         states = dict.fromkeys(question.looked_at() or Public)
         sets = [keys.state(question.lane_id, state) for state in states]
     else:
-        edge = f"(0-{after}"
-        walk: Request = (
-            ("XREVRANGE", keys.ARRIVALS, edge, "-", "COUNT", count)
-            if newest
-            else ("XRANGE", keys.ARRIVALS, edge, "+", "COUNT", count)
-        )
-        (entries,) = yield [walk]
-        return [(int(entry[0][2:]), entry[1][1].decode()) for entry in entries]
-    bounds = (f"({after}", "-inf") if newest else (f"({after}", "+inf")
-    turn = ("REV",) if newest else ()
-    replies = yield [
-        ("ZRANGE", each, *bounds, "BYSCORE", *turn, "LIMIT", 0, count, "WITHSCORES") for each in sets
-    ]
-    rows = [
-        (int(float(flat[at + 1])), flat[at].decode()) for flat in replies for at in range(0, len(flat), 2)
-    ]
-    return sorted(rows, reverse=newest)[:count]
+        verb, end = ("XREVRANGE", "-") if newest else ("XRANGE", "+")
+
+        def of_stream(last: Numbered | None, asked: int) -> list[Request]:
+            edge = f"(0-{last[0] if last else start}"
+            return [(EACH, verb, keys.ARRIVALS, edge, end, "COUNT", asked)]
+
+        return (yield from walk(of_stream, _entries, count, len(layout.homes), descending=newest))
+    turn, end = (("REV",), "-inf") if newest else ((), "+inf")
+
+    def of_sets(last: Numbered | None, asked: int) -> list[Request]:
+        edge = f"({last[0] if last else start}"
+        tail = (edge, end, "BYSCORE", *turn, "LIMIT", 0, asked, "WITHSCORES")
+        return [(EACH, "ZRANGE", each, *tail) for each in sets]
+
+    return (yield from walk(of_sets, scored, count, len(layout.homes), descending=newest))
 
 
-def queue(lane_id: str, after_score: int, after_id: str, limit: int) -> Plan[tuple[Execution, ...]]:
+def _entries(entries: list[list[bytes]]) -> list[Numbered]:
+    return [(int(entry[0][2:]), entry[1][1].decode()) for entry in entries]  # type: ignore[attr-defined]
+
+
+def scored(flat: list[bytes]) -> list[Numbered]:
+    """Read members with their scores."""
+    return [(int(float(flat[at + 1])), flat[at].decode()) for at in range(0, len(flat), 2)]
+
+
+def queue(
+    layout: Layout, lane_id: str, after_score: int, after_id: str, limit: int
+) -> Plan[tuple[Execution, ...]]:
     """Read what may be claimed on a lane after a place in its order."""
     names = yield from routes(lane_id)
-    rows: list[tuple[int, str]] = []
+    rows: list[Numbered] = []
     for route in names:
-        rows += yield from _after(keys.route(route), after_score, after_id, limit)
+        rows += yield from _after(layout, keys.route(route), (after_score, after_id), limit)
     runs = yield from executions([execution_id for _, execution_id in sorted(rows)[:limit]])
     return tuple(runs)
 
 
-def _after(key: str, score: int, execution_id: str, limit: int) -> Plan[list[tuple[int, str]]]:
+def _after(layout: Layout, name: str, start: Numbered, limit: int) -> Plan[list[Numbered]]:
     """Read members after a score and a member; those of the same score are in the order of their text."""
-    found: list[tuple[int, str]] = []
-    offset = 0
+    found: list[Numbered] = []
+    size = limit + 1
     while True:
-        (flat,) = yield [("ZRANGE", key, score, "+inf", "BYSCORE", "LIMIT", offset, limit + 1, "WITHSCORES")]
-        size = len(flat) // 2
-        rows = [(int(float(flat[2 * at + 1])), flat[2 * at].decode()) for at in range(size)]
-        found += [row for row in rows if row > (score, execution_id)]
-        offset += size
-        if size <= limit or len(found) >= limit:
+        # Those of the first score that were seen before come again, so a page is read whole until it reaches further.
+        (gathered,) = yield [
+            (EACH, "ZRANGE", name, start[0], "+inf", "BYSCORE", "LIMIT", 0, size, "WITHSCORES")
+        ]
+        pages = [scored(reply) for reply in gathered.replies]
+        found = sorted(row for page in pages for row in page if row > start)
+        full = [page for page in pages if len(page) >= size]
+        if not full:
             return found[:limit]
+        edge = min(page[-1] for page in full)
+        sure = [row for row in found if row <= edge]
+        if len(sure) >= limit:
+            return sure[:limit]
+        size *= 2
 
 
 def partition(question: ListPartition) -> Plan[tuple[tuple[str, ...], str]]:
@@ -113,15 +133,16 @@ def partition(question: ListPartition) -> Plan[tuple[tuple[str, ...], str]]:
     return id_page(question, [(run.execution_id, run.namespace) for run in runs])
 
 
-def lanes(namespace: str) -> Plan[tuple[LaneRow, ...]]:
+def lanes(layout: Layout, namespace: str) -> Plan[tuple[LaneRow, ...]]:
     """Read every lane with its counts and, unless it is for one namespace, since when the oldest waits."""
-    flat, named = yield [("HGETALL", keys.TALLY), ("HKEYS", keys.LANES)]
+    tallies, named = yield [(EACH, "HGETALL", keys.TALLY), ("HKEYS", layout.common + keys.LANES)]
     counts: dict[str, dict[Public, int]] = defaultdict(dict)
-    for at in range(0, len(flat), 2):
-        lane_id, of, state = flat[at].decode().split("\0")
-        if namespace in {"", of}:
-            known = counts[lane_id]
-            known[Public(state)] = known.get(Public(state), 0) + int(flat[at + 1])
+    for flat in tallies.replies:
+        for at in range(0, len(flat), 2):
+            lane_id, of, state = flat[at].decode().split("\0")
+            if namespace in {"", of}:
+                known = counts[lane_id]
+                known[Public(state)] = known.get(Public(state), 0) + int(flat[at + 1])
     shown = {
         lane_id: tuple(sorted((state, n) for state, n in found.items() if n))
         for lane_id, found in counts.items()
@@ -136,9 +157,9 @@ def lanes(namespace: str) -> Plan[tuple[LaneRow, ...]]:
 def _oldest_waiting(names: list[str]) -> Plan[dict[str, int]]:
     if not names:
         return {}
-    firsts = yield [("ZRANGE", keys.state(name, Public.WAITING), 0, 0) for name in names]
-    ids = [first[0].decode() if first else "" for first in firsts]
-    values = yield [("GET", keys.execution(execution_id)) for execution_id in ids]
+    firsts = yield [(EACH, "ZRANGE", keys.state(name, Public.WAITING), 0, 0, "WITHSCORES") for name in names]
+    heads = [min((row for reply in first.replies for row in scored(reply)), default=None) for first in firsts]
+    values = yield [("GET", keys.execution(head[1] if head else "")) for head in heads]
     return {
         name: arrived(value)[1].created_at if value else 0 for name, value in zip(names, values, strict=True)
     }

@@ -11,16 +11,22 @@ from flowfabric.model.machine import Head, Wishes, Workspace
 from flowfabric.model.records import Execution, Payload
 from flowfabric.storage.valkey import keys, lists
 from flowfabric.storage.valkey.codec import arrived, decode, told
-from flowfabric.storage.valkey.requests import Plan, Request, together
+from flowfabric.storage.valkey.keys import Layout
+from flowfabric.storage.valkey.requests import EACH, PAUSE, Plan, Request, merged, share, together, walk
 
 Row = tuple[Any, ...]
+
+PATIENCE: Final = 50
+PAUSE_SECONDS: Final = 0.002
+"""How often, and for how long, a reader of a cluster's feed waits for lines that it has seen to be sure of their place."""
 
 
 class Loader:
     """Loads for one question."""
 
-    def __init__(self, space: Workspace) -> None:
+    def __init__(self, space: Workspace, layout: Layout) -> None:
         self.space = space
+        self.layout = layout
 
     def load(self, wishes: Wishes) -> Plan[None]:
         """Tell the workspace what it wishes to know; all wishes go out together."""
@@ -36,13 +42,13 @@ class Loader:
         elif kind.endswith("*"):
             yield from self._children(kind, key)
         else:
-            where, field = keys.place(kind, key)
+            where, field = self.layout.place(kind, key)
             (value,) = yield [("GET", where) if field is None else ("HGET", where, field)]
             self.space.learn(need, None if value is None else decode(kind, value))
 
     def _children(self, kind: str, prefix: Row) -> Plan[None]:
         single = kind[:-1]
-        (flat,) = yield [("HGETALL", keys.family(single, prefix))]
+        (flat,) = yield [("HGETALL", self.layout.family(single, prefix))]
         tails = []
         for at in range(0, len(flat), 2):
             tail = keys.tail(single, flat[at])
@@ -64,8 +70,12 @@ class Loader:
 
     def _leases(self, key: Row) -> Plan[None]:
         instance, claim_id = key
-        (flat,) = yield [("HGETALL", keys.leases(instance))]
-        held = [(flat[at].decode(), flat[at + 1].decode()) for at in range(0, len(flat), 2)]
+        (gathered,) = yield [(EACH, "HGETALL", keys.leases(instance))]
+        held = [
+            (flat[at].decode(), flat[at + 1].decode())
+            for flat in gathered.replies
+            for at in range(0, len(flat), 2)
+        ]
         ids = sorted(execution_id for execution_id, claim in held if claim_id in {None, claim})
         yield from self._learn_all(ids)
         self.space.learn(("leases", key), tuple(ids))
@@ -78,34 +88,47 @@ class Loader:
 
     def _head(self, head: Head, count: int) -> Plan[None]:
         route, namespace = head
-        found: list[str] = []
-        offset, complete = 0, False
-        while len(found) < count and not complete:
-            (page,) = yield [("ZRANGE", keys.route(route), offset, offset + count - 1)]
-            offset += len(page)
-            complete = len(page) < count
-            runs = yield from self._learn_all([member.decode() for member in page])
-            found += [run.execution_id for run in runs if namespace in {"", run.namespace}]
-        more = complete and len(found) <= count
+        size, more, found = count, True, list[str]()
+        while len(found) < count and more:
+            (gathered,) = yield [(EACH, "ZRANGE", keys.route(route), 0, size - 1, "WITHSCORES")]
+            rows, more = merged([lists.scored(reply) for reply in gathered.replies], size)
+            runs = yield from self._learn_all([execution_id for _, execution_id in rows])
+            found = [run.execution_id for run in runs if namespace in {"", run.namespace}]
+            size *= 2
+        complete = not more and len(found) <= count
         for execution_id in found[:count]:
             yield from self._payload((execution_id,))
-        self.space.learn_head(head, found[:count], more)
+        self.space.learn_head(head, found[:count], complete)
 
     def _history(self, key: Row) -> Plan[None]:
         execution_id, after, limit = key
         (positions,) = yield [("LRANGE", keys.history(execution_id), after, after + limit - 1)]
-        entries = yield [_line(int(position)) for position in positions] if positions else []
+        feed = self.layout.home_of(execution_id) + keys.FEED
+        entries = yield [_line(feed, int(position)) for position in positions] if positions else []
         self.space.learn(("history", key), tuple(told(found[0][1][1]).event for found in entries if found))
 
     def _feed(self, key: Row) -> Plan[None]:
+        """Read lines in the order of their positions; on a cluster only those before which nothing can come any more."""
         after, limit = key
-        (rows,) = yield [("XRANGE", keys.FEED, f"0-{after + 1}", "+", "COUNT", limit)]
-        self.space.learn(("feed", key), tuple(feed_entry(row) for row in rows))
+        asked = share(limit, len(self.layout.homes))
+        for _ in range(PATIENCE):
+            (gathered,) = yield [(EACH, "XRANGE", keys.FEED, f"0-{after + 1}", "+", "COUNT", asked)]
+            pages = [[(feed_position(row), row) for row in reply] for reply in gathered.replies]
+            rows, _ = merged(pages, asked)
+            sure = [row for position, row in rows if position <= gathered.upto][:limit]
+            if len(sure) == min(len(rows), limit):
+                break
+            yield [(PAUSE, PAUSE_SECONDS)]
+        self.space.learn(("feed", key), tuple(feed_entry(row) for row in sure))
 
     def _feed_bounds(self, key: Row) -> Plan[None]:
-        floor, newest = yield [("GET", keys.FEED_FLOOR), ("XREVRANGE", keys.FEED, "+", "-", "COUNT", 1)]
-        lowest = int(floor or 0)  # all that was ever taken out of the feed lies below it
-        last = feed_entry(newest[0]).position if newest else 0
+        floors, newest = yield [
+            (EACH, "GET", keys.FEED_FLOOR),
+            (EACH, "XREVRANGE", keys.FEED, "+", "-", "COUNT", 1),
+        ]
+        lowest = max((int(floor) for floor in floors.replies if floor), default=0)
+        last = max((feed_position(rows[0]) for rows in newest.replies if rows), default=0)
+        # All that was ever taken out of the feed lies below its floor.
         self.space.learn(("feed_bounds", key), (lowest, max(lowest, last)))
 
     def _frames(self, key: Row) -> Plan[None]:
@@ -115,40 +138,46 @@ class Loader:
         self.space.learn(("frames", key), tuple(decode("frame", row[1][1]) for row in rows))
 
     def _workers(self, key: Row) -> Plan[None]:
-        (flat,) = yield [("HGETALL", keys.WORKERS)]
+        (flat,) = yield [("HGETALL", self.layout.common + keys.WORKERS)]
         found = {tuple(flat[at].decode().split("\0")): flat[at + 1] for at in range(0, len(flat), 2)}
         self.space.learn(("workers", key), tuple(decode("worker", found[name]) for name in sorted(found)))
 
     def _inbox(self, key: Row) -> Plan[None]:
         after, limit = key
-        (flat,) = yield [
-            ("ZRANGE", keys.INBOX, f"({after}", "+inf", "BYSCORE", "LIMIT", 0, limit, "WITHSCORES")
-        ]
-        places = [(int(flat[at + 1]), *flat[at].decode().split("\0")) for at in range(0, len(flat), 2)]
+
+        def ask(last: tuple[int, str] | None, asked: int) -> list[Request]:
+            edge = f"({last[0] if last else after}"
+            return [(EACH, "ZRANGE", keys.INBOX, edge, "+inf", "BYSCORE", "LIMIT", 0, asked, "WITHSCORES")]
+
+        rows = yield from walk(ask, lists.scored, limit, len(self.layout.homes))
+        places = [(position, *member.split("\0")) for position, member in rows]
         requests: list[Request] = [
-            ("HGET", *keys.place("waitpoint", (execution_id, name))) for _, execution_id, name in places
+            ("HGET", *self.layout.place("waitpoint", (execution_id, name)))
+            for _, execution_id, name in places
         ]
         values = (yield requests) if requests else []
-        rows = zip(places, values, strict=True)
+        found = zip(places, values, strict=True)
         self.space.learn(
-            ("inbox", key), tuple((pos, id_, decode("waitpoint", value)) for (pos, id_, _), value in rows)
+            ("inbox", key), tuple((pos, id_, decode("waitpoint", value)) for (pos, id_, _), value in found)
         )
 
     def _due(self, key: Row) -> Plan[None]:
         before, limit = key
         due, later = yield [
-            ("ZRANGE", keys.DUE, "-inf", before, "BYSCORE", "LIMIT", 0, limit),
-            ("ZRANGE", keys.DUE, f"({before}", "+inf", "BYSCORE", "LIMIT", 0, 1, "WITHSCORES"),
+            (EACH, "ZRANGE", keys.DUE, "-inf", before, "BYSCORE", "LIMIT", 0, limit, "WITHSCORES"),
+            (EACH, "ZRANGE", keys.DUE, f"({before}", "+inf", "BYSCORE", "LIMIT", 0, 1, "WITHSCORES"),
         ]
-        runs = yield from self._learn_all([member.decode() for member in due])
-        self.space.learn(("due", key), (tuple(runs), int(later[1]) if later else 0))
+        rows = sorted(row for reply in due.replies for row in lists.scored(reply))[:limit]
+        runs = yield from self._learn_all([execution_id for _, execution_id in rows])
+        following = [row for reply in later.replies for row in lists.scored(reply)]
+        self.space.learn(("due", key), (tuple(runs), min(following)[0] if following else 0))
 
     def _listed(self, key: Row) -> Plan[None]:
-        page = yield from lists.page(key[0])
+        page = yield from lists.page(self.layout, key[0])
         self.space.learn(("executions", key), page)
 
     def _queue(self, key: Row) -> Plan[None]:
-        runs = yield from lists.queue(*key)
+        runs = yield from lists.queue(self.layout, *key)
         self.space.learn(("queue", key), runs)
 
     def _partition(self, key: Row) -> Plan[None]:
@@ -156,19 +185,24 @@ class Loader:
         self.space.learn(("partition", key), page)
 
     def _lanes(self, key: Row) -> Plan[None]:
-        rows = yield from lists.lanes(key[0])
+        rows = yield from lists.lanes(self.layout, key[0])
         self.space.learn(("lanes", key), rows)
 
 
-def _line(position: int) -> Request:
-    return "XRANGE", keys.FEED, f"0-{position}", f"0-{position}"
+def _line(feed: str, position: int) -> Request:
+    return "XRANGE", feed, f"0-{position}", f"0-{position}"
+
+
+def feed_position(row: list[Any]) -> int:
+    """Read the position of an entry of the feed: it is its id."""
+    return int(row[0].partition(b"-")[2])
 
 
 def feed_entry(row: list[Any]) -> FeedEntry:
-    """Read one entry of the feed: its id is its position."""
+    """Read one entry of the feed."""
     line = told(row[1][1])
     return FeedEntry(
-        int(row[0].partition(b"-")[2]), line.execution_id, line.namespace, line.lane_id, line.execution_kind,
+        feed_position(row), line.execution_id, line.namespace, line.lane_id, line.execution_kind,
         line.flow_id, line.event,
     )  # fmt: skip
 

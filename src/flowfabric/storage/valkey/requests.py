@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
-from typing import Any, TypeVar
+from collections.abc import Callable, Generator, Iterable
+from typing import Any, Final, NamedTuple, TypeVar
+
+from flowfabric.model.limits import MAX_INT
 
 T = TypeVar("T")
+Row = TypeVar("Row", bound=tuple[Any, ...])
 
 Request = tuple[Any, ...]
-"""One command of the server."""
+"""One command of the server, or one of the three below."""
+EACH: Final = "EACH"
+"""`(EACH, verb, name, …)`: a command about the key of that name in every home; answered with `Gathered`."""
+NAMES: Final = "NAMES"
+"""`(NAMES,)`: the names of all keys of ours, on every server."""
+PAUSE: Final = "PAUSE"
+"""`(PAUSE, seconds)`: let some time pass."""
 Plan = Generator[list[Request], list[Any], T]
 """Yields the requests of a round and is sent their replies."""
+
+
+class Gathered(NamedTuple):
+    """What the homes answered; those with nothing to say may be left out."""
+
+    replies: list[Any]
+    upto: int = MAX_INT
+    """Nothing will be written any more with this number or a smaller one."""
 
 
 def together(plans: Iterable[Plan[None]]) -> Plan[None]:
@@ -35,3 +52,47 @@ def _start(plan: Plan[None], live: list[tuple[Plan[None], list[Request]]]) -> No
         live.append((plan, next(plan)))
     except StopIteration:
         return
+
+
+def share(count: int, homes: int) -> int:
+    """How many rows to ask of each home when so many are wanted in all."""
+    return count if homes == 1 else max(4, 4 * count // homes)
+
+
+def merged(pages: Iterable[list[Row]], asked: int, *, descending: bool = False) -> tuple[list[Row], bool]:
+    """Merge pages of several homes, each in order, into one; and say whether there may be more.
+
+    A page that is as long as was asked may go on: what lies behind its end is not known yet, so nothing of the other
+    pages that lies behind it is taken.
+    """
+    rows: list[Row] = []
+    ends: list[Row] = []
+    for page in pages:
+        rows += page
+        if len(page) >= asked:
+            ends.append(page[-1])
+    rows.sort(reverse=descending)
+    if not ends:
+        return rows, False
+    edge = max(ends) if descending else min(ends)
+    return [row for row in rows if (row >= edge if descending else row <= edge)], True
+
+
+def walk(
+    ask: Callable[[Row | None, int], list[Request]],
+    read: Callable[[Any], list[Row]],
+    count: int,
+    homes: int,
+    *,
+    descending: bool = False,
+) -> Plan[list[Row]]:
+    """Read so many rows of an order that is spread over homes; `ask` says how, after a row and for how many."""
+    found: list[Row] = []
+    asked = share(count, homes)
+    while True:
+        gathered = yield ask(found[-1] if found else None, asked)
+        pages = [read(reply) for each in gathered for reply in each.replies]
+        rows, more = merged(pages, asked, descending=descending)
+        found += rows
+        if not more or len(found) >= count:
+            return found[:count]

@@ -26,10 +26,11 @@ from flowfabric.storage.valkey import inspect
 from flowfabric.storage.valkey.boot import prepare
 from flowfabric.storage.valkey.client import Client
 from flowfabric.storage.valkey.faults import of_reply
+from flowfabric.storage.valkey.keys import SINGLE, Layout
 from flowfabric.storage.valkey.load import Loader
 from flowfabric.storage.valkey.operations import Call, call_of
 from flowfabric.storage.valkey.operations.streams import Merge, Saved, Summaries, append_call, merged, patches
-from flowfabric.storage.valkey.requests import Plan
+from flowfabric.storage.valkey.requests import EACH, NAMES, Gathered, Plan, Request
 from flowfabric.storage.valkey.swap import DECIDED_HERE, swap
 from flowfabric.storage.valkey.wakeups import Wakeups
 from flowfabric.storage.valkey.wire import CALL_SECONDS
@@ -50,6 +51,7 @@ class ValkeyStore(Front):
     ) -> None:
         super().__init__(clock or self._server_time, partitions)
         self._client = client
+        self._layout = Layout(partitions.flow, clustered=False)
         self._own_clock = clock
         self._ahead = 0
         self._chance = chance
@@ -154,7 +156,7 @@ class ValkeyStore(Front):
         """Decide a rare command by the machine in this process; write if nobody has written in between."""
         for _ in range(TRIES):
             space, answer = await self._run(command)
-            arguments = swap(space)
+            arguments = swap(space, self._layout)
             if not arguments or await self._function("ff_swap", *arguments):
                 return answer
         return StoreBusy(f"others change the same records as {type(command).__name__}; try again")
@@ -162,10 +164,10 @@ class ValkeyStore(Front):
     async def _ask_functions(self, calls: Sequence[Drawn]) -> list[Any]:
         if not calls:
             return []
-        now = "" if self._own_clock is None else str(self._own_clock())
+        now = self._time()
         raw = await self._client.functions(
             [
-                ("FCALL", call.operation.function, 1, call.key, now, repr(chance), *call.arguments)
+                ("FCALL", call.operation.function, 1, SINGLE, now, repr(chance), *call.arguments)
                 for call, chance in calls
             ]
         )
@@ -179,7 +181,7 @@ class ValkeyStore(Front):
         """Run the machine of this process on what the server holds."""
         space = Workspace(self.now())
         rounds = run_group(space, (command,), (0.0,))
-        loader = Loader(space)
+        loader = Loader(space, self._layout)
         try:
             while True:
                 await self.carry_out(loader.load(next(rounds)))
@@ -191,7 +193,7 @@ class ValkeyStore(Front):
         try:
             requests = next(plan)
             while True:
-                replies = await self._client.several(requests)
+                replies = await self._answers(requests)
                 for reply, request in zip(replies, requests, strict=True):
                     if isinstance(reply, ReplyError):
                         raise of_reply(reply, str(request[0]))
@@ -200,6 +202,23 @@ class ValkeyStore(Front):
                 requests = plan.send(replies)
         except StopIteration as done:
             return done.value
+
+    async def _answers(self, requests: Sequence[Request]) -> list[Any]:
+        """Ask a single server: it has one home, so what is asked of each home is asked once."""
+        plain = [
+            (request[1], SINGLE + request[2], *request[3:]) if request[0] == EACH else request
+            for request in requests
+        ]
+        if plain and plain[0][0] == NAMES:
+            return [await self._client.names()]
+        replies = await self._client.several(plain)
+        return [
+            Gathered([reply]) if request[0] == EACH and not isinstance(reply, Exception) else reply
+            for reply, request in zip(replies, requests, strict=True)
+        ]
+
+    def _time(self) -> str:
+        return "" if self._own_clock is None else str(self._own_clock())
 
     def subscribe(self, topics: Iterable[str]) -> AbstractAsyncContextManager[Listener]:
         """Listen to topics; when this begins, nothing that happens is lost any more."""
@@ -220,8 +239,7 @@ class ValkeyStore(Front):
         return int(await self._function("ff_collect", str(limit)))
 
     async def _function(self, name: str, *arguments: str | bytes) -> Any:
-        now = "" if self._own_clock is None else str(self._own_clock())
-        (reply,) = await self._client.functions([("FCALL", name, 0, now, *arguments)])
+        (reply,) = await self._client.functions([("FCALL", name, 1, SINGLE, self._time(), *arguments)])
         if isinstance(reply, FlowFabricError):
             raise reply
         return reply

@@ -13,7 +13,7 @@ from flowfabric.model.contracts.access import CreateToken, DeleteToken
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.contracts.upkeep import RotateSecret, SeedSecret
 from flowfabric.model.machine import Workspace
-from flowfabric.storage.valkey import keys
+from flowfabric.storage.valkey.keys import Layout
 
 DECIDED_HERE: Final[frozenset[type[Command[Any]]]] = frozenset(
     {SeedSecret, RotateSecret, CreateToken, DeleteToken}
@@ -21,11 +21,11 @@ DECIDED_HERE: Final[frozenset[type[Command[Any]]]] = frozenset(
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
-def swap(space: Workspace) -> list[str | bytes]:
+def swap(space: Workspace, layout: Layout) -> list[str | bytes]:
     """Return the arguments of `ff_swap`: for each changed record its place, what it was and what it becomes."""
     arguments: list[str | bytes] = []
     for (kind, key), old, new in space.changes():
-        where, field = keys.place(kind, key)
+        where, field = layout.place(kind, key)
         arguments += [where, field or "", _packed(old), _packed(new)]
     return arguments
 

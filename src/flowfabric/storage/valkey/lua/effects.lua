@@ -10,15 +10,15 @@ end
 
 -- A claim is a sign of life (presence.lua).
 function ff.effects.seen(space, claim)
-  local key, field = ff.keys.place('worker', ff.presence_namespace(claim), claim.worker_instance_id)
+  local key, field = space.keys.place('worker', ff.presence_namespace(claim), claim.worker_instance_id)
   local value = redis.call('HGET', key, field)
   local worker = ff.presence(claim, value and ff.unpack('Worker', value) or nil, space.now)
   if worker then redis.call('HSET', key, field, ff.pack(worker)) end
 end
 
 -- A route that turned out to be empty: forgotten until work comes to it again.
-function ff.effects.forget_route(_, lane, route)
-  redis.call('SREM', ff.keys.routes(lane), route)
+function ff.effects.forget_route(space, lane, route)
+  redis.call('SREM', space.keys.routes(lane), route)
 end
 
 -- Frames of an attempt's stream; the entry ids are those of the frames.
@@ -33,36 +33,36 @@ function ff.effects.trim(_, id, attempt, keep)
   redis.call('XTRIM', ff.keys.frames(id, attempt), 'MAXLEN', '=', keep)
 end
 
-function ff.effects.drop_steps(_, id)
-  redis.call('DEL', ff.keys.steps(id), (ff.keys.place('step', id, '')))
+function ff.effects.drop_steps(space, id)
+  redis.call('DEL', ff.keys.steps(id), (space.keys.place('step', id, '')))
 end
 
 -- Remember which lines of the feed tell of something that is gone, many in one call.
-local function note_past(positions, now)
+local function note_past(space, positions)
   for from = 1, #positions, 500 do
     local scored = {}
     for i = from, math.min(from + 499, #positions) do
-      scored[#scored + 1] = now
+      scored[#scored + 1] = space.now
       scored[#scored + 1] = string.format('%016.0f', positions[i])
     end
-    redis.call('ZADD', ff.keys.past, unpack(scored))
+    redis.call('ZADD', space.keys.past, unpack(scored))
   end
 end
 
 -- All that belongs to an execution goes with it (space:drop); the feed tells of it for a while longer.
 function ff.effects.purge(space, id)
-  local keys, gone = ff.keys, {ff.keys.execution(id), ff.keys.input(id), ff.keys.policy(id), ff.keys.steps(id)}
+  local place, gone = space.keys.place, {ff.keys.execution(id), ff.keys.input(id), ff.keys.policy(id), ff.keys.steps(id)}
   for _, kind in ipairs({'result', 'attempt', 'suspension', 'waitpoint', 'stream', 'summary', 'step'}) do
-    gone[#gone + 1] = keys.place(kind, id, '')
+    gone[#gone + 1] = place(kind, id, '')
   end
-  for _, waitpoint in ipairs(redis.call('HKEYS', (keys.place('waitpoint', id, '')))) do
-    gone[#gone + 1] = keys.place('signal', id, waitpoint, '')
-    redis.call('ZREM', keys.inbox, id .. '\0' .. waitpoint)
+  for _, waitpoint in ipairs(redis.call('HKEYS', (place('waitpoint', id, '')))) do
+    gone[#gone + 1] = place('signal', id, waitpoint, '')
+    redis.call('ZREM', space.keys.inbox, id .. '\0' .. waitpoint)
   end
-  for _, attempt in ipairs(redis.call('HKEYS', (keys.place('stream', id, '')))) do
-    gone[#gone + 1] = keys.frames(id, attempt)
+  for _, attempt in ipairs(redis.call('HKEYS', (place('stream', id, '')))) do
+    gone[#gone + 1] = ff.keys.frames(id, attempt)
   end
-  note_past(redis.call('LRANGE', keys.history(id), 0, -1), space.now)
-  gone[#gone + 1] = keys.history(id)
+  note_past(space, redis.call('LRANGE', ff.keys.history(id), 0, -1))
+  gone[#gone + 1] = ff.keys.history(id)
   for i = 1, #gone do redis.call('UNLINK', gone[i]) end
 end

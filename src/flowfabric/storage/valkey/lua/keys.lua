@@ -1,25 +1,13 @@
 -- Key names, all of them (docs/valkey.md lists them; keys.py knows the same names for reading).
 --
--- What belongs to one execution begins with `ff:<execution id>`, whose `{fp:N}` is the slot. What stands for all
--- executions is named here for a standalone server; a cluster will have one of each per partition.
+-- What belongs to one execution begins with `ff:<execution id>`, whose `{fp:N}` is the slot. What stands for many
+-- executions begins with their home: `ff:` on a single server, `ff:{fp:N}:` for each partition of a cluster, where
+-- `ff:{ff}:` is the home of what belongs to no partition. A function is told its home, and touches nothing outside it.
 
 local keys = {}
 ff.keys = keys
 
-keys.arrivals = 'ff:arrivals'        -- stream 0-<arrival number>: the id of each execution, in the order they came
-keys.feed = 'ff:feed'                -- stream 0-<position>: every line of history, each standing by itself
-keys.feed_floor = 'ff:feed:floor'    -- up to which position the feed may have gaps
-keys.past = 'ff:past'                -- zset by time of purge: positions in the feed of executions that are gone
-keys.due = 'ff:due'                  -- zset by time: the earliest deadline of each execution
-keys.tally = 'ff:tally'              -- hash lane \0 namespace \0 state: how many executions
-keys.inbox = 'ff:inbox'              -- zset by position: open waitpoints, as execution id \0 waitpoint id
-keys.inbox_position = 'ff:inbox:position'
-keys.memos = 'ff:memos'              -- zset by expiry: the memos that can be forgotten
-keys.lanes = 'ff:lanes'              -- hash: lane records
-keys.workers = 'ff:workers'          -- hash namespace \0 instance: worker records
-keys.tokens = 'ff:tokens'            -- hash: access tokens
-keys.keyring = 'ff:keyring'
-keys.batons = 'ff:batons'            -- hash name: {holder, until}
+keys.SINGLE = 'ff:'
 
 function keys.execution(id) return 'ff:' .. id end
 function keys.input(id) return 'ff:' .. id .. ':input' end
@@ -31,30 +19,61 @@ function keys.partition(id)                                             -- zset 
   return 'ff:' .. string.match(id, '^{[^}]*}') .. ':ids'
 end
 
-function keys.route(lane, kind, capabilities)                           -- zset by score: claimable executions
-  return 'ff:claim:' .. lane .. '\0' .. kind .. '\0' .. capabilities
-end
-function keys.routes(lane) return 'ff:routes:' .. lane end              -- set of kind \0 capabilities
-function keys.state(lane, state) return 'ff:state:' .. lane .. '\0' .. state end -- zset by arrival
-function keys.tag(name, value) return 'ff:tag:' .. name .. '\0' .. value end     -- zset by arrival
-function keys.flow(id) return 'ff:flow:' .. id end                      -- zset by arrival
-function keys.leases(instance) return 'ff:leases:' .. instance end      -- hash execution id: claim id
-function keys.memo(...) return 'ff:memo:' .. table.concat({...}, '\31') end
-
 -- Channels: what is said there wakes whoever listens to the topic of the same name.
 function keys.channel(topic) return 'ff:wake:' .. topic end
 
--- Where a record of a kind lies: its key, and its field when the key is a hash.
 local owned = {result = true, attempt = true, waitpoint = true, stream = true, summary = true, step = true}
 
-function keys.place(kind, a, b, c)
-  if owned[kind] then return 'ff:' .. a .. ':' .. kind, tostring(b) end
-  if kind == 'signal' then return 'ff:' .. a .. ':signal:' .. b, tostring(c) end
-  if kind == 'suspension' then return 'ff:' .. a .. ':suspension' end
-  if kind == 'lane' then return keys.lanes, a end
-  if kind == 'worker' then return keys.workers, a .. '\0' .. b end
-  if kind == 'memo' then return keys.memo(a, b, c) end
-  if kind == 'token' then return keys.tokens, a end
-  if kind == 'keyring' then return keys.keyring end
-  error('no place for a ' .. tostring(kind))
+local function of_home(home)
+  local at = {
+    home = home,
+    arrivals = home .. 'arrivals',        -- stream 0-<arrival number>: the id of each execution, in the order they came
+    feed = home .. 'feed',                -- stream 0-<position>: every line of history, each standing by itself
+    feed_floor = home .. 'feed:floor',    -- up to which position the feed may have gaps
+    past = home .. 'past',                -- zset by time of purge: positions in the feed of executions that are gone
+    due = home .. 'due',                  -- zset by time: the earliest deadline of each execution
+    tally = home .. 'tally',              -- hash lane \0 namespace \0 state: how many executions
+    inbox = home .. 'inbox',              -- zset by position: open waitpoints, as execution id \0 waitpoint id
+    inbox_position = home .. 'inbox:position',
+    memos = home .. 'memos',              -- zset by expiry: the memos that can be forgotten
+    lanes = home .. 'lanes',              -- hash: lane records
+    workers = home .. 'workers',          -- hash namespace \0 instance: worker records
+    tokens = home .. 'tokens',            -- hash: access tokens
+    keyring = home .. 'keyring',
+    batons = home .. 'batons',            -- hash name: {holder, until}
+    tick = home .. 'tick',                -- the last number that was given out here; only on a cluster
+  }
+  function at.route(lane, route) return home .. 'claim:' .. lane .. '\0' .. route end -- zset by score: claimable
+  function at.routes(lane) return home .. 'routes:' .. lane end           -- set of kind \0 capabilities
+  function at.state(lane, state) return home .. 'state:' .. lane .. '\0' .. state end -- zset by arrival
+  function at.tag(name, value) return home .. 'tag:' .. name .. '\0' .. value end     -- zset by arrival
+  function at.flow(id) return home .. 'flow:' .. id end                   -- zset by arrival
+  function at.leases(instance) return home .. 'leases:' .. instance end   -- hash execution id: claim id
+  function at.memo(...) return home .. 'memo:' .. table.concat({...}, '\31') end
+
+  -- Where a record of a kind lies: its key, and its field when the key is a hash.
+  function at.place(kind, a, b, c)
+    if owned[kind] then return 'ff:' .. a .. ':' .. kind, tostring(b) end
+    if kind == 'signal' then return 'ff:' .. a .. ':signal:' .. b, tostring(c) end
+    if kind == 'suspension' then return 'ff:' .. a .. ':suspension' end
+    if kind == 'lane' then return at.lanes, a end
+    if kind == 'worker' then return at.workers, a .. '\0' .. b end
+    if kind == 'memo' then return at.memo(a, b, c) end
+    if kind == 'token' then return at.tokens, a end
+    if kind == 'keyring' then return at.keyring end
+    error('no place for a ' .. tostring(kind))
+  end
+  return at
+end
+
+local homes = {}
+
+-- The names of what stands for many executions, in one home.
+function keys.at(home)
+  local known = homes[home]
+  if not known then
+    known = of_home(home)
+    homes[home] = known
+  end
+  return known
 end

@@ -13,8 +13,8 @@ local function as_set(list)
   return set
 end
 
-local function open_lanes(lanes)
-  local records, open = redis.call('HMGET', ff.keys.lanes, unpack(lanes)), {}
+local function open_lanes(keys, lanes)
+  local records, open = redis.call('HMGET', keys.lanes, unpack(lanes)), {}
   for i = 1, #lanes do
     if not (records[i] and ff.unpack('Lane', records[i]).paused_at ~= 0) and not open[lanes[i]] then
       open[lanes[i]] = true
@@ -25,16 +25,16 @@ local function open_lanes(lanes)
 end
 
 -- The routes of lanes that are not paused, as far as kinds (nil: any) and capabilities reach.
-function ff.routes(lanes, kinds, capabilities)
-  local found, offered, wanted = {}, as_set(capabilities), kinds and as_set(kinds)
-  local open = open_lanes(lanes)
+function ff.routes(keys, lanes, kinds, capabilities, found)
+  local offered, wanted = as_set(capabilities), kinds and as_set(kinds)
+  local open = open_lanes(keys, lanes)
   for i = 1, #open do
-    local routes = redis.call('SMEMBERS', ff.keys.routes(open[i]))
+    local routes = redis.call('SMEMBERS', keys.routes(open[i]))
     for j = 1, #routes do
       local kind, needed = string.match(routes[j], '^(.-)%z(.*)$')
       if (not wanted or wanted[kind]) and covered(needed, offered) then
         found[#found + 1] = {
-          key = 'ff:claim:' .. open[i] .. '\0' .. routes[j], lane = open[i], route = routes[j],
+          key = keys.route(open[i], routes[j]), home = keys.home, lane = open[i], route = routes[j],
           ids = {}, scores = {}, at = 1, offset = 0,
         }
       end
@@ -51,6 +51,7 @@ local function fill(space, front, count)
     front.ids[#front.ids + 1] = page[i]
     front.scores[#front.scores + 1] = tonumber(page[i + 1])
   end
+  if front.offset == 0 then front.head, front.score = front.ids[1], front.scores[1] end
   front.offset = front.offset + #front.ids
   front.complete = #front.ids < count
 end
@@ -62,7 +63,9 @@ local function before(front, other)
 end
 
 -- A function that returns the next best execution each time, without those that carry a live grant; nil at the end.
-function ff.queue(space, routes, namespace, count)
+-- They are read with their payload, unless `find` says otherwise.
+function ff.queue(space, routes, namespace, count, find)
+  find = find or space.find_with_payload
   return function()
     while true do
       local best
@@ -72,7 +75,7 @@ function ff.queue(space, routes, namespace, count)
         if front.ids[front.at] and (not best or before(front, best)) then best = front end
       end
       if not best then return nil end
-      local run = space:find_with_payload(best.ids[best.at])
+      local run = find(space, best.ids[best.at])
       best.at = best.at + 1
       if run and ff.claimable(run) and not ff.granted(run, space.now)
         and (namespace == '' or namespace == run.namespace) then

@@ -1,8 +1,9 @@
 -- How a function is called and answers.
 --
---   FCALL ff_x 1 <routing key> <now in ms, or ''> <chance> <packed command> [blob ...]
+--   FCALL ff_x 1 <home> <time> <chance> <packed command> [blob ...]
 --
--- The answer is {1, what the step returned ...} or {0, code, text, field, detail ...}. Anything else is an error.
+-- Home and time: keys.lua, numbers.lua. The answer is {1, what the step returned ...} or {0, code, text, field,
+-- detail ...}; on a cluster {3, notes, ...} and {2, notes, code, ...}. Anything else is an error.
 
 -- Refuse: the step ends here and nothing that it staged is written.
 function ff.refuse(code, details, field, text)
@@ -17,6 +18,7 @@ end
 local function refusal(space, fault)
   if type(fault) ~= 'table' or not fault.refused then error(fault, 0) end
   if fault.kept then ff.flush(space) end
+  if space.numbers then return {2, ff.notes(space), fault.code, fault.text, fault.field, unpack(fault.details)} end
   return {0, fault.code, fault.text, fault.field, unpack(fault.details)}
 end
 
@@ -28,12 +30,13 @@ end
 
 -- Register a function for a kind of command. step(space, command, blobs) returns a list of reply parts, or nothing.
 function ff.operation(name, command_name, step)
-  redis.register_function(name, function(_, args)
-    local space = ff.new_space(ff.clock(args[1]), tonumber(args[2]))
+  redis.register_function(name, function(keys, args)
+    local space = ff.new_space(keys[1], args[1], tonumber(args[2]))
     local command = ff.as(command_name, cmsgpack.unpack(args[3]))
     local done, answer = pcall(step, space, command, {unpack(args, 4)})
     if not done then return refusal(space, answer) end
     ff.flush(space)
+    if space.numbers then return {3, ff.notes(space), unpack(answer or {})} end
     return {1, unpack(answer or {})}
   end)
 end

@@ -5,9 +5,12 @@ local Space = {}
 Space.__index = Space
 ff.Space = Space
 
-function ff.new_space(now, chance)
+function ff.new_space(home, time, chance)
+  local now, numbers = ff.time_of(home, time)
   return setmetatable({
-    now = now, chance = chance,
+    now = now, chance = chance, keys = ff.keys.at(home),
+    numbers = numbers, -- nil on a single server, where streams count by themselves (numbers.lua)
+    heads = {},    -- queues whose best execution may have changed (numbers.lua)
     loaded = {},   -- id -> {head, run, input, policy}, as the store holds it; false when it does not exist
     runs = {},     -- id -> run, staged; false when purged
     order = {},    -- ids in `runs`, in the order in which they were first staged
@@ -100,7 +103,7 @@ end
 -- Other records, by kind and key as in Python: space:get('stream', id, attempt_index).
 
 function Space:get(kind, a, b, c)
-  local key, field = ff.keys.place(kind, a, b, c)
+  local key, field = self.keys.place(kind, a, b, c)
   local staged = self.staged[key .. '\0' .. (field or '')]
   if staged then return staged.record or nil end
   local value
@@ -110,7 +113,7 @@ end
 
 -- All records of a kind that an execution owns, in no order; for those that lie in one hash.
 function Space:children(kind, a, b)
-  local key = ff.keys.place(kind, a, b or '', '')
+  local key = self.keys.place(kind, a, b or '', '')
   local found, form = {}, ff.form_of[kind]
   local values = redis.call('HGETALL', key)
   for i = 1, #values, 2 do
@@ -125,7 +128,7 @@ end
 
 -- Write a record; false deletes it. The key comes last: space:put('stream', record, id, attempt_index).
 function Space:put(kind, record, a, b, c)
-  local key, field = ff.keys.place(kind, a, b, c)
+  local key, field = self.keys.place(kind, a, b, c)
   local place = key .. '\0' .. (field or '')
   if not self.staged[place] then self.places[#self.places + 1] = place end
   self.staged[place] = {kind = kind, record = record, key = key, field = field, a = a, b = b, c = c}
@@ -138,7 +141,7 @@ end
 
 -- The executions that a worker instance holds from one claim.
 function Space:leases(instance, claim_id)
-  local held, found = redis.call('HGETALL', ff.keys.leases(instance)), {}
+  local held, found = redis.call('HGETALL', self.keys.leases(instance)), {}
   for i = 1, #held, 2 do
     if held[i + 1] == claim_id then
       local run = self:find_with_payload(held[i])

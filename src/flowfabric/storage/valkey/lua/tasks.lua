@@ -3,11 +3,11 @@
 
 local PAGE = 100
 
-local function signals_of(run, suspension)
+local function signals_of(space, run, suspension)
   local found = {}
   for i = 1, #suspension.satisfiers do
     local ref = suspension.satisfiers[i]
-    local key, field = ff.keys.place('signal', run.execution_id, ref[1], ref[2])
+    local key, field = space.keys.place('signal', run.execution_id, ref[1], ref[2])
     local value = redis.call('HGET', key, field)
     if value then found[#found + 1] = value end
   end
@@ -15,8 +15,8 @@ local function signals_of(run, suspension)
 end
 
 -- The first steps by call, as far as they fit into a task; no more are read than one too many.
-local function steps_of(run)
-  local key = ff.keys.place('step', run.execution_id, '')
+local function steps_of(space, run)
+  local key = space.keys.place('step', run.execution_id, '')
   local order, room, shown = ff.keys.steps(run.execution_id), ff.limits.MAX_STEP_BYTES_IN_TASK, {}
   while true do
     local names = redis.call('ZRANGE', order, #shown, #shown + PAGE - 1)
@@ -40,8 +40,8 @@ function ff.task_parts(space, run)
   parts[4], parts[5], parts[6] = '', {}, {}
   if resumed then
     local suspension = space:get('suspension', run.execution_id)
-    parts[4], parts[5] = ff.pack(suspension), signals_of(run, suspension)
+    parts[4], parts[5] = ff.pack(suspension), signals_of(space, run, suspension)
   end
-  if run.step_count ~= 0 then parts[6] = steps_of(run) end
+  if run.step_count ~= 0 then parts[6] = steps_of(space, run) end
   return parts
 end

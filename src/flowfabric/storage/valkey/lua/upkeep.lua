@@ -1,26 +1,26 @@
--- Small functions of the engine, called with plain arguments: FCALL <name> 0 <now or ''> ...
+-- Small functions of the engine, called with plain arguments: FCALL <name> 1 <home> <now or ''> ...
 
 local function plain(name, act)
-  redis.register_function(name, function(_, args)
-    return act(ff.clock(args[1]), unpack(args, 2))
+  redis.register_function(name, function(keys, args)
+    return act(ff.keys.at(keys[1]), ff.clock(args[1]), unpack(args, 2))
   end)
 end
 
 -- ff_take_baton name holder ttl_ms: hold or keep the right to do something alone. Reply 1 or 0.
-plain('ff_take_baton', function(now, name, holder, ttl)
-  local value = redis.call('HGET', ff.keys.batons, name)
+plain('ff_take_baton', function(keys, now, name, holder, ttl)
+  local value = redis.call('HGET', keys.batons, name)
   if value then
     local owner, before = unpack(cmsgpack.unpack(value))
     if owner ~= holder and before > now then return 0 end
   end
-  redis.call('HSET', ff.keys.batons, name, cmsgpack.pack({holder, now + tonumber(ttl)}))
+  redis.call('HSET', keys.batons, name, cmsgpack.pack({holder, now + tonumber(ttl)}))
   return 1
 end)
 
 -- ff_drop_baton name holder: give it back, if it is held.
-plain('ff_drop_baton', function(_, name, holder)
-  local value = redis.call('HGET', ff.keys.batons, name)
-  if value and cmsgpack.unpack(value)[1] == holder then redis.call('HDEL', ff.keys.batons, name) end
+plain('ff_drop_baton', function(keys, _, name, holder)
+  local value = redis.call('HGET', keys.batons, name)
+  if value and cmsgpack.unpack(value)[1] == holder then redis.call('HDEL', keys.batons, name) end
   return 1
 end)
 
@@ -31,37 +31,37 @@ local function expired(key, before, limit)
   return gone
 end
 
-local function forget_past(before, limit)
-  local gone = expired(ff.keys.past, before, limit)
-  local floor = tonumber(redis.call('GET', ff.keys.feed_floor) or 0)
+local function forget_past(keys, before, limit)
+  local gone = expired(keys.past, before, limit)
+  local floor = tonumber(redis.call('GET', keys.feed_floor) or 0)
   for i = 1, #gone do
-    redis.call('XDEL', ff.keys.feed, '0-' .. ff.digits(gone[i]))
+    redis.call('XDEL', keys.feed, '0-' .. ff.digits(gone[i]))
     floor = math.max(floor, tonumber(gone[i]))
   end
-  if gone[1] then redis.call('SET', ff.keys.feed_floor, ff.digits(floor)) end
+  if gone[1] then redis.call('SET', keys.feed_floor, ff.digits(floor)) end
   return #gone
 end
 
 -- ff_collect limit: delete memos that have expired, workers that nobody remembers, and what the feed still told of
 -- executions that were purged long ago. Reply how many.
-plain('ff_collect', function(now, limit)
-  local gone = expired(ff.keys.memos, now, limit)
+plain('ff_collect', function(keys, now, limit)
+  local gone = expired(keys.memos, now, limit)
   for i = 1, #gone do redis.call('DEL', gone[i]) end
-  local workers, dead = redis.call('HGETALL', ff.keys.workers), 0
+  local workers, dead = redis.call('HGETALL', keys.workers), 0
   for i = 1, #workers, 2 do
     local worker = ff.unpack('Worker', workers[i + 1])
     local forget_at = worker.last_heartbeat_at + worker.liveness_ttl_ms + ff.limits.DAY_MS
     if math.min(forget_at, ff.limits.MAX_INT) <= now then
-      redis.call('HDEL', ff.keys.workers, workers[i])
+      redis.call('HDEL', keys.workers, workers[i])
       dead = dead + 1
     end
   end
-  return #gone + dead + forget_past(now - ff.limits.FEED_AFTER_PURGE_MS, limit)
+  return #gone + dead + forget_past(keys, now - ff.limits.FEED_AFTER_PURGE_MS, limit)
 end)
 
 -- ff_swap (key field old new)...: write records that Python has decided, if none has changed since it read them.
 -- Fields are '' for plain keys; old and new are '' for absent. Reply 1, or 0 and nothing is written.
-plain('ff_swap', function(_, ...)
+plain('ff_swap', function(_, _, ...)
   local parts = {...}
   for i = 1, #parts, 4 do
     local key, field, old = parts[i], parts[i + 1], parts[i + 2]

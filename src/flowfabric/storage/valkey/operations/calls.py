@@ -8,9 +8,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import astuple
 
-from flowfabric.model.contracts.base import Command, ExecutionCommand
+from flowfabric.model.contracts.base import Command
 from flowfabric.model.errors import FlowFabricError, InternalError, NotOffered, from_code
-from flowfabric.storage.valkey import keys
 
 C = TypeVar("C", bound=Command[Any])
 A = TypeVar("A", bound="Callable[[Any, Reply], Any]")
@@ -113,7 +112,6 @@ class Call(NamedTuple):
 
     command: Command[Any]
     operation: Operation
-    key: str
     arguments: tuple[bytes, ...]
 
     def read(self, raw: Any) -> Any:
@@ -130,8 +128,7 @@ def call_of(command: Command[Any]) -> Call:
     if known is None:
         raise NotOffered(f"{type(command).__name__} has no function on Valkey yet")
     fields, blobs = known.pack(command)
-    key = keys.execution(command.execution_id) if isinstance(command, ExecutionCommand) else keys.STORE
-    return Call(command, known, key, (encode(fields), *blobs))
+    return Call(command, known, (encode(fields), *blobs))
 
 
 def refusal(reply: Reply) -> FlowFabricError:

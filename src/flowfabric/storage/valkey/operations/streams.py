@@ -15,7 +15,6 @@ from flowfabric.model.frames import frame_mode, normalise_bounds
 from flowfabric.model.machine.streams import patched, ttl_of
 from flowfabric.model.merge_patch import PATCH_KIND
 from flowfabric.model.records import Summary
-from flowfabric.storage.valkey import keys
 from flowfabric.storage.valkey.codec import decode
 from flowfabric.storage.valkey.operations.calls import OPERATIONS, Call, Packed, Reply, encode, operation
 
@@ -98,9 +97,7 @@ def append_call(command: AppendFrames, old: Summary, new: Summary | FlowFabricEr
         fields, payloads = _packed(command, about, b"")
     else:
         fields, payloads = _packed(command, about, new.document)
-    return Call(
-        command, OPERATIONS[AppendFrames], keys.execution(command.execution_id), (encode(fields), *payloads)
-    )
+    return Call(command, OPERATIONS[AppendFrames], (encode(fields), *payloads))
 
 
 def _packed(command: AppendFrames, about: dict[str, Any], *more: bytes) -> Packed:

@@ -1,7 +1,9 @@
 -- ff_claim (T5, T6, T11): lease the best claimable work that this worker may run, in one step.
 --
--- Keys      any of the store
+-- Keys      any of the store; on a cluster, of one partition
 -- Command   Claim
+-- Blobs     on a cluster: the score and the id of the best work elsewhere, behind which nothing is taken ('' for none);
+--           '' when this call is one of several of the same claim, which is not repeated then
 -- Reply     one task for each execution (tasks.lua), the best first; none when there is nothing to do
 -- Keeps     every execution has at most one lease; a repeat with the same claim_id, while those leases live, gets the
 --           same tasks; "none" is truthful
@@ -25,18 +27,25 @@ local function living(space, command)
   return found
 end
 
-ff.operation('ff_claim', 'Claim', function(space, command)
-  space:emit('seen', command)
-  if command.claim_id ~= '' then
+local function beyond(run, bound)
+  local score = ff.score(run)
+  if score ~= bound.score then return score > bound.score end
+  return ff.precedes(bound.id, run.execution_id)
+end
+
+ff.operation('ff_claim', 'Claim', function(space, command, blobs)
+  if not space.numbers then space:emit('seen', command) end -- on a cluster the caller says it elsewhere: ff_seen
+  local bound = blobs[1] and blobs[1] ~= '' and {score = tonumber(blobs[1]), id = blobs[2]}
+  if command.claim_id ~= '' and blobs[3] ~= '' then
     local held = living(space, command)
     if held[1] then return tasks_of(space, held) end
   end
-  local routes = ff.routes(command.lanes, command.kinds, command.capabilities)
+  local routes = ff.routes(space.keys, command.lanes, command.kinds, command.capabilities, {})
   local following = ff.queue(space, routes, command.namespace, command.max_tasks)
   local runs, place = {}, 0
   while #runs < command.max_tasks do
     local run = following()
-    if not run then break end
+    if not run or (bound and beyond(run, bound)) then break end
     local lease = {
       worker_id = command.worker_id, worker_instance_id = command.worker_instance_id,
       lease_id = ff.mint(command.mint, 2 * place), ttl_ms = command.lease_ttl_ms, claim_id = command.claim_id,

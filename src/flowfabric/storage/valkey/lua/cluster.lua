@@ -1,0 +1,88 @@
+-- Functions that only a cluster needs: looking into all partitions of a node in one call, and signs of life of workers,
+-- whose records have a home of their own there.
+
+local function reading(name, act)
+  redis.register_function{
+    function_name = name, flags = {'no-writes', 'allow-cross-slot-keys'}, callback = act,
+  }
+end
+
+-- ff_each <home> <partitions of the cluster> <verb> <name> <count> <argument ...> <home ...>: send one command about a key
+-- of each of the homes. Reply: up to which number everything has been written on this server, then the replies that
+-- are not empty.
+reading('ff_each', function(_, args)
+  local verb, name, count = args[2], args[3], tonumber(args[4])
+  local rest, found = {unpack(args, 5, 4 + count)}, {ff.digits(ff.clock_number(tonumber(args[1])) - 1)}
+  for i = 5 + count, #args do
+    local reply = redis.call(verb, args[i] .. name, unpack(rest))
+    if reply and (type(reply) ~= 'table' or #reply > 0) then found[#found + 1] = reply end
+  end
+  return found
+end)
+
+-- What a worker instance holds from one claim, in a home.
+local function held(keys, command, found)
+  local flat = redis.call('HGETALL', keys.leases(command.worker_instance_id))
+  for i = 1, #flat, 2 do
+    if flat[i + 1] == command.claim_id then found[#found + 1] = flat[i] end
+  end
+end
+
+-- ff_look <home> <now or ''> <packed Claim> <home ...>: look for the best work of a claim, without taking it.
+-- Reply: ids that the claim holds already, then [score, id ...] of the best, as many as it wants, then
+-- [home, lane, route, score, id ...] of how each queue that the worker may serve begins.
+reading('ff_look', function(_, args)
+  local command = ff.as('Claim', cmsgpack.unpack(args[2]))
+  local space, mine, fronts = ff.new_space(ff.keys.SINGLE, args[1], 0), {}, {}
+  for i = 3, #args do
+    local keys = ff.keys.at(args[i])
+    if command.claim_id ~= '' then held(keys, command, mine) end
+    ff.routes(keys, command.lanes, command.kinds, command.capabilities, fronts)
+  end
+  local heads, best = {}, {}
+  local following = ff.queue(space, fronts, command.namespace, 1, space.find)
+  local run = following()
+  for i = 1, #fronts do
+    local front = fronts[i]
+    if front.head then
+      for _, part in ipairs({front.home, front.lane, front.route, ff.digits(front.score), front.head}) do
+        heads[#heads + 1] = part
+      end
+    end
+  end
+  while run and #best < 2 * command.max_tasks do
+    best[#best + 1], best[#best + 2] = ff.digits(ff.score(run)), run.execution_id
+    run = following()
+  end
+  return {mine, best, heads}
+end)
+
+-- ff_seen (a claim as a sign of life). Keys: the home of workers. Reply: until when the sign need not be given again.
+ff.operation('ff_seen', 'Claim', function(space, command)
+  local known = space:get('worker', ff.presence_namespace(command), command.worker_instance_id)
+  local worker = ff.presence(command, known, space.now)
+  if worker then space:put('worker', worker, ff.presence_namespace(command), command.worker_instance_id) end
+  worker = worker or known
+  return {ff.digits(worker.last_heartbeat_at + math.min(ff.limits.RENOTE_MS, math.floor(worker.liveness_ttl_ms / 3)))}
+end)
+
+-- ff_reserve <home> <time> <namespace> <key> <id> <window> <confirmed, 0 or 1>: let an idempotency key stand for an id that
+-- lives in another partition. Until its execution is known to exist, the id is kept in a list of its own, so that the
+-- next caller creates it if this one did not come to it. Reply: the id that the key stands for, 1 when confirmed.
+redis.register_function('ff_reserve', function(keys, args)
+  local space = ff.new_space(keys[1], args[1], 0)
+  local namespace, key, id, window, confirmed = unpack(args, 2, 6)
+  local memo = space:get('memo', 'create', namespace, key)
+  if memo and memo.expires_at > space.now then
+    local known = cmsgpack.unpack(memo.value)
+    if type(known) == 'string' then return {known, 1} end
+    if confirmed == '0' or known[1] ~= id then return {known[1], 0} end
+  end
+  space:put('memo', ff.new('Memo', {
+    value = cmsgpack.pack(confirmed == '1' and id or {id}),
+    expires_at = memo and memo.expires_at > space.now and memo.expires_at
+      or math.min(space.now + tonumber(window), ff.limits.MAX_INT),
+  }), 'create', namespace, key)
+  ff.flush(space)
+  return {id, 0}
+end)
