@@ -26,16 +26,21 @@ from flowfabric.storage.valkey.codec import BYTES, FORMS
 _MODULES: Final = (access, create, lease, streams, upkeep, waiting)
 
 
+def fields() -> dict[str, tuple[str, ...]]:
+    """Return the fields of every form that Lua knows, in their places."""
+    kinds: list[type[msgspec.Struct]] = [*_record_forms(), *_commands(), streams.FrameInput]
+    return {kind.__name__: kind.__struct_fields__ for kind in kinds}
+
+
 def tables() -> str:
     """Return the Lua text of every generated table."""
     forms = _record_forms()
-    kinds: list[type[msgspec.Struct]] = [*forms, *_commands(), streams.FrameInput]
-    named: dict[str, tuple[str, ...]] = {kind.__name__: kind.__struct_fields__ for kind in kinds}
+    named = fields()
     parts: dict[str, Any] = {
         "RECORD_VERSION": records.VERSION,
         "names": sorted(named),
-        "sizes": {name: len(fields) for name, fields in sorted(named.items())},
-        "fields": {name: _places(fields) for name, fields in sorted(named.items())},
+        "sizes": {name: len(inside) for name, inside in sorted(named.items())},
+        "fields": {name: _places(inside) for name, inside in sorted(named.items())},
         "defaults": {form.__name__: _defaults(form) for form in forms},
         "bytes_at": {
             FORMS[kind].__name__: FORMS[kind].__struct_fields__.index(field) + 1

@@ -11,7 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from flowfabric.storage.valkey.generated import tables
+from flowfabric.storage.valkey.generated import fields, tables
+from flowfabric.storage.valkey.places import places
 
 NAME: Final = "flowfabric"
 VERSION: Final = 1
@@ -33,9 +34,13 @@ def parts(folder: Path = FOLDER) -> list[Path]:
 
 
 @cache
-def library() -> Library:
-    """Build the library."""
-    blocks = [f"do -- {path.name}\n{path.read_text(encoding='utf-8')}end" for path in _base_first(parts())]
+def library(*, checked: bool = False) -> Library:
+    """Build the library; `checked` is for tests: each access to a field makes sure of its record."""
+    named = fields()
+    blocks = [
+        f"do -- {path.name}\n{places(path.read_text(encoding='utf-8'), named, checked=checked)}end"
+        for path in _base_first(parts())
+    ]
     body = "\n".join([tables(), *blocks])
     digest = hashlib.sha256(body.encode()).hexdigest()[:16]
     head = f"#!lua name={NAME}\nlocal ff = {{}}\nff.LIBRARY_VERSION = {VERSION}\nff.DIGEST = '{digest}'\n"

@@ -71,10 +71,10 @@ end
 function ff.end_attempt(space, run, life, changes)
   local attempt = run.attempt
   if attempt.index < 0 or ff.final_lives[attempt.life] then return attempt end
-  local ended = ff.copy(attempt)
-  ended.life, ended.ended_at, ended.failure_reason, ended.failure_category = life, space.now, '', ''
-  for field, value in pairs(changes or {}) do ended[field] = value end
-  return ended
+  attempt = ff.copy(attempt)
+  attempt.life, attempt.ended_at, attempt.failure_reason, attempt.failure_category = life, space.now, '', ''
+  if changes then ff.change(attempt, changes) end
+  return attempt
 end
 
 -- Close the current attempt's stream, if it has one; a reason given first stands unless overridden.

@@ -27,6 +27,13 @@ end
 
 for i = 1, #ff.names do declare(ff.names[i]) end
 
+-- In the checked library (places.py): the record, if it is what the name of its variable says.
+function ff.known(record, name)
+  local form = getmetatable(record)
+  if form ~= ff.forms[name] then error('not a ' .. name .. ' but ' .. (form and form.name or type(record)), 2) end
+  return record
+end
+
 -- Give an array the names of a form.
 function ff.as(name, array)
   return setmetatable(array, ff.forms[name])
@@ -37,18 +44,21 @@ function ff.copy(record)
   return setmetatable({unpack(record, 1, form.size)}, form)
 end
 
+-- Change fields of a draft.
+function ff.change(record, changes)
+  local at = getmetatable(record).at
+  for field, value in pairs(changes) do record[at[field] or field] = value end
+  return record
+end
+
 function ff.replace(record, changes)
-  local copy = ff.copy(record)
-  for field, value in pairs(changes) do copy[field] = value end
-  return copy
+  return ff.change(ff.copy(record), changes)
 end
 
 -- A new record: what is not given has the default of the Python class.
 function ff.new(name, values)
   local form = ff.forms[name]
-  local record = setmetatable({unpack(ff.defaults[name], 1, form.size)}, form)
-  for field, value in pairs(values) do record[field] = value end
-  return record
+  return ff.change(setmetatable({unpack(ff.defaults[name], 1, form.size)}, form), values)
 end
 
 -- A stored record may be older and shorter than the class of today; a newer one is refused, never guessed.

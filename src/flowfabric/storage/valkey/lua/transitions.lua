@@ -17,10 +17,8 @@ function ff.move(run, row, now, changes)
   local moved = ff.copy(run)
   moved.last_transition_at, moved.last_mutation_at = now, now
   local to = row.to
-  for i = 1, #to, 2 do rawset(moved, to[i], to[i + 1]) end
-  if changes then
-    for field, value in pairs(changes) do moved[field] = value end
-  end
+  for i = 1, #to, 2 do moved[to[i]] = to[i + 1] end
+  if changes then ff.change(moved, changes) end
   if not row.whole then
     moved.public_state = ff.public_state(moved.lifecycle_phase, moved.eligibility_state, moved.terminal_outcome)
   end

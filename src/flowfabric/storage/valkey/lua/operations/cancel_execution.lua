@@ -24,11 +24,11 @@ ff.operation('ff_cancel_execution', 'Cancel', function(space, command)
     ff.require_lease(space, run, command.fence)
   end
   local source = command.source ~= '' and command.source or run.execution_id
-  local attempt = {failure_reason = 'cancelled: ' .. command.reason, failure_category = 'cancelled'}
-  if holder then attempt.ended_by = 'cancel' end
+  local changes = {failure_reason = 'cancelled: ' .. command.reason, failure_category = 'cancelled'}
+  if holder then changes.ended_by = 'cancel' end
   ff.finish(space, run, ff.T.T24, {
     actor = command.actor ~= '' and command.actor or source, reason = command.reason,
-    suspension_reason = 'cancelled', attempt = attempt,
+    suspension_reason = 'cancelled', attempt = changes,
     changes = {cancellation_reason = command.reason, cancelled_by = source},
   })
 end)
