@@ -20,8 +20,7 @@ from flowfabric.server.server import Server
 from flowfabric.server.settings import Settings
 from flowfabric.storage import open_store, open_unseeded
 from support.process import Process, refused, started
-
-SECRET = "ab" * 32
+from support.serving import SECRET, Backend
 
 
 def test_it_answers_within_two_seconds_on_a_fresh_machine(tmp_path: Path) -> None:
@@ -77,14 +76,16 @@ def until_closed(server: Process) -> None:
     while True:
         try:
             socket.create_connection(("127.0.0.1", server.port), 5).close()
+        except ConnectionResetError:  # just being closed
+            continue
         except ConnectionRefusedError:
             return
         assert time.monotonic() < deadline, server.said()
 
 
-def test_a_shutdown_lets_requests_end(tmp_path: Path) -> None:
+def test_a_shutdown_lets_requests_end(tmp_path: Path, backend: Backend) -> None:
     body = b'{"kind":"x"}'
-    with started(tmp_path) as server:
+    with started(tmp_path, *backend.flags, **backend.environ) as server:
         server.wait_until_ready()
         with begun(server, body) as line:
             server.child.send_signal(signal.SIGTERM)
@@ -128,12 +129,11 @@ def test_a_store_that_cannot_be_reached_ends_with_one(tmp_path: Path) -> None:
     assert (code, "cannot be reached" in said) == (1, True)
 
 
-def test_other_partition_counts_are_refused(tmp_path: Path) -> None:
-    store = str(tmp_path / "work.db")
-    with started(tmp_path, "--store", store) as server:
+def test_other_partition_counts_are_refused(tmp_path: Path, backend: Backend) -> None:
+    with started(tmp_path, *backend.flags, **backend.environ) as server:
         server.wait_until_ready()
         server.end()
-    code, said = refused(tmp_path, "--store", store, FF_FLOW_PARTITIONS="8")
+    code, said = refused(tmp_path, *backend.flags, FF_FLOW_PARTITIONS="8", **backend.environ)
     assert code == 1
     assert "partition_mismatch" in said
     assert "num_flow_partitions" in said
@@ -146,6 +146,13 @@ def test_an_address_in_use_is_explained(tmp_path: Path) -> None:
         assert (code, f"cannot listen on 127.0.0.1:{server.port}" in said) == (1, True)
 
 
+def test_check_knows_every_store(tmp_path: Path, backend: Backend) -> None:
+    code, said = refused(tmp_path, "--check", *backend.flags, **backend.environ)
+    assert (code, "settings are good" in said) == (0, True), said
+    code, said = refused(tmp_path, "--check", "--store", "postgres://h", FF_WAITPOINT_HMAC_SECRET=SECRET)
+    assert (code, "no store for postgres" in said) == (1, True), said
+
+
 def test_check_reports_and_leaves_nothing(tmp_path: Path) -> None:
     code, said = refused(tmp_path, "--check", "--store", "work.db", FF_API_TOKEN="secret-token")
     assert code == 0
@@ -156,10 +163,11 @@ def test_check_reports_and_leaves_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.db"))
 
 
-def test_two_servers_share_a_file(tmp_path: Path) -> None:
-    store = str(tmp_path / "work.db")
+def test_two_servers_share_a_store(tmp_path: Path, backend: Backend) -> None:
     with ExitStack() as stack:
-        one, other = (stack.enter_context(started(tmp_path, "--store", store)) for _ in range(2))
+        one, other = (
+            stack.enter_context(started(tmp_path, *backend.flags, **backend.environ)) for _ in range(2)
+        )
         one.wait_until_ready()
         other.wait_until_ready()
         execution_id = one.submit()
@@ -171,8 +179,8 @@ def test_two_servers_share_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
-def test_processes_share_a_port_and_are_replaced(tmp_path: Path) -> None:
-    with started(tmp_path, "--processes", "2") as server:
+def test_processes_share_a_port_and_are_replaced(tmp_path: Path, backend: Backend) -> None:
+    with started(tmp_path, "--processes", "2", *backend.flags, **backend.environ) as server:
         server.wait_until_ready()
         ids = [server.submit() for _ in range(20)]
         before = server.pids()
@@ -210,25 +218,24 @@ def test_children_that_cannot_start_are_not_tried_for_ever(tmp_path: Path) -> No
     assert (code, "giving up" in said) == (1, True)
 
 
-def test_a_kill_loses_nothing_that_was_answered(tmp_path: Path) -> None:
-    store = str(tmp_path / "work.db")
+def test_a_kill_loses_nothing_that_was_answered(tmp_path: Path, backend: Backend) -> None:
     kept: list[str] = []
     for _ in range(2):
-        with started(tmp_path, "--store", store) as server:
+        with started(tmp_path, *backend.flags, **backend.environ) as server:
             server.wait_until_ready()
             kept += [server.submit(input={"number": number}) for number in range(25)]
             server.child.kill()
             server.child.wait(10)
-    with started(tmp_path, "--store", store) as server:
+    with started(tmp_path, *backend.flags, **backend.environ) as server:
         server.wait_until_ready()
         for execution_id in kept:
             assert server.call("GET", f"/v1/executions/{execution_id}/state") == (200, "waiting")
 
 
 async def test_the_secret_is_seeded_kept_and_compared(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    backend: Backend, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = await open_unseeded(str(tmp_path / "work.db"))
+    store = await open_unseeded(backend.url())
     assert await seed_secret(store, SECRET)
     assert (await store.read(ListKids())).current_kid == "k1"
     assert await seed_secret(store, SECRET.upper())
@@ -242,16 +249,16 @@ async def test_the_secret_is_seeded_kept_and_compared(
     await store.close()
 
 
-async def test_a_short_secret_is_accepted(tmp_path: Path) -> None:
-    store = await open_unseeded(str(tmp_path / "work.db"))
+async def test_a_short_secret_is_accepted(backend: Backend) -> None:
+    store = await open_unseeded(backend.url())
     assert await seed_secret(store, "abcd")
     assert await seed_secret(store, "abcd")
     assert not await seed_secret(store, "abce")
     await store.close()
 
 
-async def test_a_server_as_a_library() -> None:
-    store = await open_store(":memory:")
+async def test_a_server_as_a_library(backend: Backend) -> None:
+    store = await open_store(backend.url())
     server = await Server.start(Settings(listen=("127.0.0.1", 0)), store=store)
     ready = asyncio.Event()
     serving = asyncio.create_task(server.serve(ready=ready.set))

@@ -8,6 +8,8 @@ from flowfabric.server.settings import Settings
 from support.server import Api, Reply
 from support.serving import Serve
 
+pytestmark = pytest.mark.one_store
+
 PAGE = "https://app.example"
 
 

@@ -8,12 +8,15 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]  # it comes without types
 import msgspec
 import openapi_spec_validator
+import pytest
 
 from flowfabric.server.examples import ANSWER_EXAMPLES, BODY_EXAMPLES
 from flowfabric.server.openapi import document, undescribed
 from flowfabric.server.roles import Need
 from flowfabric.server.routing import endpoints
 from support.server import Api
+
+pytestmark = pytest.mark.one_store
 
 
 def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:

@@ -19,6 +19,7 @@ from flowfabric.model.state import Public
 from flowfabric.server import sharing
 from flowfabric.server.tally import Tally
 from support.process import Process, started
+from support.serving import Backend
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 
@@ -80,8 +81,8 @@ def _serves(server: Process, pid: int, living: list[int]) -> bool:
             return False
 
 
-def test_a_scrape_tells_of_all_processes(tmp_path: Path) -> None:
-    with started(tmp_path, "--processes", "2") as server:
+def test_a_scrape_tells_of_all_processes(tmp_path: Path, backend: Backend) -> None:
+    with started(tmp_path, "--processes", "2", *backend.flags, **backend.environ) as server:
         server.wait_until_ready()
         one, other = until_two(server)
         with asleep(one):

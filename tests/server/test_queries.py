@@ -7,6 +7,8 @@ import pytest
 from support.server import Api
 from support.work import create, path
 
+pytestmark = pytest.mark.one_store
+
 ODD_NUMBERS = (
     "7.0",
     "1e3",

@@ -10,6 +10,7 @@ import pytest
 from flowfabric.model.ids import execution_id as named
 from flowfabric.storage.minting import new_uuid
 from support.server import Api
+from support.serving import Backend
 from support.until import listening
 from support.work import act, claim, create, path
 
@@ -245,13 +246,13 @@ async def test_the_inbox(api: Api) -> None:
     assert (await api.get("/v1/waitpoints", cursor="zzz")).status == 400
 
 
-async def test_stats(api: Api) -> None:
+async def test_stats(api: Api, backend: Backend) -> None:
     await create(api)
     await create(api)
     await act(api, await claim(api), "complete")
     stats = (await api.get("/v1/stats")).json
     assert (stats["counts"]["waiting"], stats["counts"]["completed"], stats["total"]) == (1, 1, 2)
-    assert stats["backend"] == "sqlite"
+    assert stats["backend"] == backend.name
     assert stats["version"]
     assert stats["uptime_ms"] >= 0
     assert stats["rates"]["last_minute"]["submitted"] == 2

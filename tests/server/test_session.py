@@ -13,6 +13,7 @@ import pytest
 
 from support import curl
 from support.process import started
+from support.serving import Backend
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guides" / "http-session.md"
@@ -45,7 +46,7 @@ def plain(text: str) -> str:
 
 
 @pytest.mark.parametrize("program", ["curl", "stand-in"])
-def test_the_session_of_the_guide(tmp_path: Path, program: str) -> None:
+def test_the_session_of_the_guide(tmp_path: Path, backend: Backend, program: str) -> None:
     tools = tmp_path / "bin"
     tools.mkdir()
     (tools / "python3").symlink_to(sys.executable)
@@ -56,7 +57,7 @@ def test_the_session_of_the_guide(tmp_path: Path, program: str) -> None:
     blocks = session()
     assert len(blocks) > 5
     script = f"printf '{MARK}'\n".join(commands for commands, _ in blocks)
-    with started(tmp_path) as server:
+    with started(tmp_path, *backend.flags, **backend.environ) as server:
         server.wait_until_ready()
         address = f"http://127.0.0.1:{server.port}"
         done = subprocess.run(

@@ -240,7 +240,7 @@ def test_secrets_are_not_shown() -> None:
     [
         ({"FF_BACKEND": "valkey"}, "valkey://localhost:6379"),
         ({"FF_BACKEND": "valkey", "FF_HOST": "h", "FF_PORT": "1", "FF_TLS": "1"}, "valkeys://h:1"),
-        ({"FF_BACKEND": "valkey", "FF_CLUSTER": "true"}, "valkey://localhost:6379?cluster=true"),
+        ({"FF_BACKEND": "valkey", "FF_CLUSTER": "true"}, "valkey+cluster://localhost:6379"),
         ({"FF_BACKEND": "postgres", "FF_POSTGRES_URL": "postgres://h/d"}, "postgres://h/d"),
         ({"FF_BACKEND": "valkey", "FF_STORE": "work.db"}, "work.db"),
     ],
@@ -251,8 +251,5 @@ def test_which_store_is_meant(environ: dict[str, str], url: str) -> None:
 
 
 def test_families() -> None:
-    assert [family(url) for url in ("x.db", "postgresql://h", "valkeys://h")] == [
-        "sqlite",
-        "postgres",
-        "valkey",
-    ]
+    urls = ("x.db", "postgresql://h", "valkeys://h", "valkeys+cluster://h", "redis://h")
+    assert [family(url) for url in urls] == ["sqlite", "postgres", "valkey", "valkey", "redis"]

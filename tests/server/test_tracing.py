@@ -29,6 +29,8 @@ from support.server import Api
 from support.serving import Serve
 from support.work import act, claim, create, path
 
+pytestmark = pytest.mark.one_store
+
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"
 TRACEPARENT = {"traceparent": f"00-{TRACE}-{PARENT}-01"}

@@ -10,6 +10,8 @@ import pytest
 from support.server import Api
 from support.work import act, claim, create, path
 
+pytestmark = pytest.mark.one_store
+
 
 @pytest.mark.parametrize(
     "odd",

@@ -1,9 +1,57 @@
-"""What the fixture that starts servers is, for signatures."""
+"""What a server of the suites stands on: every store that several processes can share.
+
+A store that joins the project joins the table, and nothing else changes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+from msgspec import Struct
 
 from support.server import Api
+from support.valkey import empty_server
 
 Serve = Callable[..., Awaitable[Api]]
+"""What the fixture that starts servers is, for signatures."""
+SECRET = "ab" * 32
+
+
+class Backend(Struct, frozen=True):
+    """Where the stores of one test lie; each has a number."""
+
+    name: str
+    pattern: str
+
+    def url(self, number: int = 1) -> str:
+        """A store of its own for each number."""
+        return self.pattern.format(number)
+
+    @property
+    def flags(self) -> tuple[str, str]:
+        """What `ff server` is told to serve the first of them."""
+        return "--store", self.url()
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """What it has to know besides: a secret is asked for off the embedded store."""
+        return {} if self.name == "sqlite" else {"FF_WAITPOINT_HMAC_SECRET": SECRET}
+
+
+@asynccontextmanager
+async def _sqlite(folder: Path) -> AsyncIterator[Backend]:
+    yield Backend("sqlite", str(folder / "server{}.db"))
+
+
+@asynccontextmanager
+async def _valkey(_folder: Path) -> AsyncIterator[Backend]:
+    async with empty_server() as server:
+        yield Backend("valkey", f"valkey://127.0.0.1:{server.port}/{{}}")
+
+
+BACKENDS: dict[str, Callable[[Path], AbstractAsyncContextManager[Backend]]] = {
+    "sqlite": _sqlite,
+    "valkey": _valkey,
+}

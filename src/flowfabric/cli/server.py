@@ -7,7 +7,8 @@ import sys
 from typing import Any
 
 from flowfabric.server.settings import BadSetting, Settings, load_settings
-from flowfabric.storage.resolve import BACKENDS, family, without_password
+from flowfabric.storage import opens
+from flowfabric.storage.resolve import family, without_password
 
 
 def add(commands: Any) -> None:
@@ -43,7 +44,6 @@ def serve(given: argparse.Namespace) -> int:
 
 def report(settings: Settings) -> int:
     """Show what the settings come to."""
-    kind = family(settings.store)
     lines = {
         "store": without_password(settings.store),
         "listen": settings.listen_text,
@@ -58,9 +58,8 @@ def report(settings: Settings) -> int:
         print(f"{name + ':':<18}{value}")
     for warning in settings.warnings:
         print(f"warning: {warning}")
-    if not settings.embedded:
-        known = "this version has no store for" if kind in BACKENDS else "no store opens"
-        print(f"ff: {known} {kind}", file=sys.stderr)
+    if not opens(settings.store):
+        print(f"ff: this version has no store for {family(settings.store)}", file=sys.stderr)
         return 1
     print("settings are good")
     return 0

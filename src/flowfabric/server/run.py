@@ -16,7 +16,8 @@ from typing import Final
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.server.logs import configure
 from flowfabric.server.settings import Settings
-from flowfabric.storage.resolve import BACKENDS, family
+from flowfabric.storage import opens
+from flowfabric.storage.resolve import family
 
 OK: Final = 0
 FAILED: Final = 1
@@ -97,9 +98,8 @@ def failed(problem: str, code: int = FAILED) -> int:
 
 def refused(settings: Settings, error: FlowFabricError) -> int:
     """Say why the store cannot be used, and return the exit code."""
-    kind = family(settings.store)
-    if error.field == "url" and kind in BACKENDS and not settings.embedded:
-        return failed(f"this version has no store for {kind}; use a SQLite file", NOT_READY)
+    if not opens(settings.store):
+        return failed(f"this version has no store for {family(settings.store)}: {error.text}", NOT_READY)
     if error.code == "partition_mismatch":
         return failed(f"partition_mismatch: {error.text}")
     return failed(f"{error.field}: {error.text}" if error.field else error.text)

@@ -17,7 +17,7 @@ FIRST_KID: Final = "k1"
 
 Opener = Callable[..., Awaitable[Upkeep]]
 
-__all__ = ["open_store", "open_unseeded"]
+__all__ = ["open_store", "open_unseeded", "opens"]
 
 
 async def open_store(url: str, **options: Any) -> Upkeep:
@@ -38,6 +38,12 @@ async def open_store(url: str, **options: Any) -> Upkeep:
         await store.close()
         raise
     return store
+
+
+def opens(url: str) -> bool:
+    """Say whether there is a store for a URL."""
+    scheme, separator, _ = url.partition("://")
+    return not separator or scheme in _OPENERS
 
 
 async def open_unseeded(url: str, **options: Any) -> Upkeep:

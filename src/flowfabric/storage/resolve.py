@@ -17,6 +17,8 @@ from flowfabric.model.errors import invalid
 
 BACKENDS: Final = ("sqlite", "postgres", "valkey")
 EMBEDDED: Final = "sqlite"
+VALKEY: Final = ("valkey", "valkeys", "valkey+cluster", "valkeys+cluster")
+"""Every scheme of its URLs: alone or a cluster, in the clear or through TLS."""
 MEMORY: Final = ":memory:"
 _TRUE: Final = frozenset({"1", "true"})
 _PRIVATE: Final = 0o700
@@ -54,9 +56,7 @@ def family(url: str) -> str:
     scheme, separator, _ = url.partition("://")
     if not separator:
         return EMBEDDED
-    return {"postgresql": "postgres", "valkeys": "valkey", "redis": "valkey", "rediss": "valkey"}.get(
-        scheme, scheme
-    )
+    return {"postgresql": "postgres"}.get(scheme, "valkey" if scheme in VALKEY else scheme)
 
 
 def without_password(url: str) -> str:
@@ -96,4 +96,4 @@ def _valkey(environ: Mapping[str, str]) -> str:
     spread = environ.get("FF_CLUSTER", "").lower() in _TRUE
     host = environ.get("FF_HOST") or "localhost"
     port = environ.get("FF_PORT") or "6379"
-    return f"valkey{'s' if secure else ''}://{host}:{port}{'?cluster=true' if spread else ''}"
+    return f"valkey{'s' if secure else ''}{'+cluster' if spread else ''}://{host}:{port}"
