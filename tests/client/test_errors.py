@@ -32,6 +32,13 @@ def test_every_code_comes_back_as_its_class(code: str, classic: bool) -> None:
     assert back.text in {"a sentence", error.message}
 
 
+@pytest.mark.parametrize("code", ["unreachable", "unreplicated"])
+def test_what_may_have_been_done_is_not_repeated_blindly(code: str) -> None:
+    """504: the client repeats only what is safe to repeat."""
+    refusal = from_engine(from_code(code), classic=False)
+    assert (refusal.status, refusal.retryable) == (504, True)
+
+
 @pytest.mark.parametrize(
     ("status", "code", "retryable"),
     [

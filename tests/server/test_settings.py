@@ -233,6 +233,10 @@ def test_secrets_are_not_shown() -> None:
     shown = repr(settings) + str(list(settings.__rich_repr__()))
     assert not any(secret in shown for secret in ("pass-word", "to-ken", SECRET))
     assert without_password("postgres://user:p@h:5/db?x=1") == "postgres://***@h:5/db"
+    assert without_password("valkey://h:5/0?password=pass-word") == "valkey://h:5/0"
+    assert without_password("valkey://u:pass/word@h:5/0") == "valkey://***@h:5/0"
+    assert without_password("valkey://u:pass?word@h:5/0") == "valkey://***"
+    assert without_password("work?.db") == "work?.db"
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def server_binary() -> Path:
 
 
 class ValkeyServer:
-    """A process of our own."""
+    """A process of our own; its folder and its port stay the same when it is started again."""
 
     def __init__(self, *options: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="ff-valkey-"))
@@ -40,9 +40,14 @@ class ValkeyServer:
             probe.bind(("127.0.0.1", 0))
             self.port: int = probe.getsockname()[1]
         self.url = f"valkey://127.0.0.1:{self.port}/0"
+        self._options = options
+        self.start()
+
+    def start(self) -> None:
+        """Start it, or start it again with what its files hold."""
         quiet = ("--save", "", "--appendonly", "no", "--loglevel", "warning", "--bind", "127.0.0.1")
         self.process = subprocess.Popen(
-            [server_binary(), "--port", str(self.port), "--dir", str(self.folder), *quiet, *options],
+            [server_binary(), "--port", str(self.port), "--dir", str(self.folder), *quiet, *self._options],
             stdout=subprocess.DEVNULL,
         )
         self._await_start()
@@ -59,9 +64,13 @@ class ValkeyServer:
             else:
                 return
 
-    def stop(self) -> None:
+    def kill(self) -> None:
+        """End it as `kill -9` does; its files stay."""
         self.process.kill()
         self.process.wait()
+
+    def stop(self) -> None:
+        self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -76,8 +76,11 @@ async def test_a_library_that_is_newer_or_not_ours_stays(
     try:
         with pytest.raises(error):
             await ValkeyStore.open(server.url)
+        (refusal,) = await client.functions([("FCALL", "ff_nothing", 0)])
+        assert isinstance(refusal, error)
+        assert (await client.call("FCALL_RO", "ff_version", 0)) in ([99, b"x"], b"v1")
     finally:
-        await client.load()
+        await client.call("FUNCTION", "FLUSH")
 
 
 async def test_a_library_that_is_gone_is_loaded_by_whoever_needs_it(ff: Driver) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from flowfabric.model.contracts.base import ExecutionCommand
 from flowfabric.model.contracts.reads import ReadDue
-from flowfabric.model.errors import FlowFabricError, StoreClosed
+from flowfabric.model.errors import FlowFabricError, Infrastructure, StoreClosed
 from flowfabric.model.machine.timers import due_commands
 from flowfabric.storage.base import Subscription, Upkeep
 
@@ -65,21 +65,24 @@ class Timers:
     async def _apply(self, commands: list[ExecutionCommand[Any]], now: int) -> None:
         replies = await self._store.apply_many(commands)
         for command, reply in zip(commands, replies, strict=True):
+            if isinstance(reply, Infrastructure) and reply.retryable:
+                raise reply  # it is the store's failure: all are tried again when it is back
             if isinstance(reply, FlowFabricError):
                 log.error("%s of %s failed: %s", type(command).__name__, command.execution_id, reply)
                 self._skipped[command.execution_id] = now + SKIP_MS
 
     async def run(self) -> None:
         """Fire what is due, for ever; a store that fails is tried again."""
-        async with self._store.subscribe(["due"]) as woken:
-            while True:
-                try:
-                    await self._turn(woken)
-                except StoreClosed:
-                    return
-                except FlowFabricError as error:
-                    log.warning("timers pause: %s", error)
-                    await asyncio.sleep(SWEEP_SECONDS)
+        while True:
+            try:
+                async with self._store.subscribe(["due"]) as woken:
+                    while True:
+                        await self._turn(woken)
+            except StoreClosed:
+                return
+            except FlowFabricError as error:
+                log.warning("timers pause: %s", error)
+                await asyncio.sleep(SWEEP_SECONDS)
 
     async def _turn(self, woken: Subscription) -> None:
         if not await self._store.take_baton(BATON, self._holder, BATON_MS):

@@ -164,6 +164,13 @@ class Unreachable(Infrastructure):
     message = "the server did not answer; what was asked may have been done"
 
 
+class Unreplicated(Unreachable):
+    """It was done, but fewer replicas have confirmed it than were asked for: it may be lost with its server."""
+
+    code = "unreplicated"
+    message = "too few replicas confirmed it in time; it may be lost with its server: ask again"
+
+
 class NotOffered(InvalidInput):
     """The connection in use does not carry this operation; the message says what to do instead."""
 
@@ -299,6 +306,7 @@ BY_CODE: Final[dict[str, type[FlowFabricError]]] = {row[0]: _declare(*row) for r
         SchemaTooNew,
         PartitionMismatch,
         Unreachable,
+        Unreplicated,
         NotOffered,
         ResourceExhausted,
         Corruption,

@@ -18,7 +18,7 @@ from flowfabric.model.tokens import SEED_SECRET_LENGTH, AlreadySeeded
 from flowfabric.server.telemetry import tracing_from
 from flowfabric.storage import FIRST_KID, open_store, open_unseeded
 from flowfabric.storage.base import Upkeep
-from flowfabric.storage.resolve import make_folder, without_password
+from flowfabric.storage.resolve import family, make_folder, without_password
 
 if TYPE_CHECKING:
     from flowfabric.server.server import Server
@@ -61,6 +61,8 @@ async def _open(settings: Settings) -> Upkeep:
     options: dict[str, Any] = {"partitions": settings.partitions}
     if settings.embedded:
         options["synchronous"] = settings.sqlite_synchronous
+    elif family(settings.store) == "valkey":
+        options["wait"] = settings.valkey_wait
     opener = open_unseeded if settings.hmac_secret else open_store
     return await opener(settings.store, **options)
 

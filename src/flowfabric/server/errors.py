@@ -13,6 +13,7 @@ from flowfabric.model.errors import (
     ResourceExhausted,
     StoreBusy,
     StoreFull,
+    Unreachable,
 )
 
 VALIDATION: Final = frozenset(
@@ -171,6 +172,8 @@ def _place(error: FlowFabricError, classic: bool) -> tuple[int, str, bool]:
 def _infrastructure(error: Infrastructure) -> tuple[int, str, bool]:
     if isinstance(error, StoreBusy | StoreFull) or error.code in UNAVAILABLE:
         return 503, error.code, error.retryable
+    if isinstance(error, Unreachable):  # what was asked may have been done
+        return 504, error.code, error.retryable
     if isinstance(error, Corruption):
         return 500, "corruption", False
     return 500, error.code, error.retryable

@@ -200,6 +200,8 @@ VARIABLES: Final[tuple[Variable, ...]] = (
     Variable("FF_PORT", "port", number("u16"), 6379, "port of Valkey"),
     Variable("FF_TLS", "tls", flag, False, "TLS to Valkey"),
     Variable("FF_CLUSTER", "cluster", flag, False, "Valkey is a cluster"),
+    Variable("FF_VALKEY_WAIT", "valkey_wait", number("u16"), 0,
+             "replicas of Valkey that must have a change before it is answered"),
     Variable("FF_DEV_MODE", "dev_mode", text, "", "nothing: the embedded store is for everybody", used=False),
     Variable("FF_AGEING_MS", "ageing_ms", number("u64"), 60_000, "comes with fair scheduling", used=False),
     Variable("FF_RETENTION_TRIMMER_INTERVAL_S", "retention_trimmer_interval_s", number("u64"), 60,

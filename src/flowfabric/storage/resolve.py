@@ -11,7 +11,6 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit, urlunsplit
 
 from flowfabric.model.errors import invalid
 
@@ -60,12 +59,15 @@ def family(url: str) -> str:
 
 
 def without_password(url: str) -> str:
-    """Write a URL as logs may show it."""
-    if "@" not in url or "://" not in url:
+    """Write a URL as logs may show it: without user and password, and without options, which may hold one too."""
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme == EMBEDDED:
         return url
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, f"***@{host}", parts.path, "", ""))
+    place = rest.partition("?")[0]
+    if "@" in rest and "@" not in place:
+        return f"{scheme}://***"  # a password that should have been escaped
+    _, user, host = place.rpartition("@")
+    return f"{scheme}://{'***@' if user else ''}{host}"
 
 
 def default_file(environ: Mapping[str, str] | None = None) -> Path:

@@ -10,7 +10,7 @@ from libvalkey import ReplyError
 from flowfabric.model.errors import PartitionMismatch, SchemaTooNew, StoreUnusable
 from flowfabric.model.ids import Partitions
 from flowfabric.storage.valkey import keys, library
-from flowfabric.storage.valkey.client import Client
+from flowfabric.storage.valkey.client import Client, refuse_library
 from flowfabric.storage.valkey.faults import NO_FUNCTION, of_reply
 
 OLDEST: Final = (7, 2)
@@ -91,12 +91,6 @@ async def _check_library(client: Client) -> None:
             raise of_reply(reply, "ff_version")
         await client.load()
         return
-    if not isinstance(reply, list) or len(reply) != 2 or not isinstance(reply[0], int):
-        raise StoreUnusable("the server has the function library of another FlowFabric; use another server")
-    version, digest = reply
-    if version > library.VERSION:
-        raise SchemaTooNew(
-            f"the function library is version {version}; this FlowFabric has {library.VERSION}"
-        )
-    if digest.decode() != library.library().digest:
+    refuse_library(reply)
+    if reply[1].decode() != library.library().digest:
         await client.load()

@@ -1,39 +1,45 @@
-"""The way to one server: a connection that is made again when lost, a library that is loaded when it is missing."""
+"""The way to one server: connections that are made again when lost, a library that is loaded when it is missing."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from libvalkey import ReplyError
 
-from flowfabric.model.errors import FlowFabricError, StoreClosed, StoreUnusable
+from flowfabric.model.errors import FlowFabricError, SchemaTooNew, StoreClosed, StoreUnusable
 from flowfabric.storage.resolve import without_password
+from flowfabric.storage.valkey.confirm import ConfirmedWire
 from flowfabric.storage.valkey.faults import LEAVE, NO_FUNCTION, first_word, of_reply
 from flowfabric.storage.valkey.keys import PREFIX
-from flowfabric.storage.valkey.library import library
-from flowfabric.storage.valkey.wire import CALL_SECONDS, Wire, dial, pool_of
+from flowfabric.storage.valkey.library import VERSION, library
+from flowfabric.storage.valkey.wire import CALL_SECONDS, Future, Wire, dial, pool_of
 
 Arguments = tuple[Any, ...]
 
 
 class Client:
-    """Calls a server. Nothing is sent twice unless the server said that it did nothing."""
+    """Calls a server. Nothing is sent twice unless the server said that it did nothing.
 
-    def __init__(self, url: str, timeout: float = CALL_SECONDS) -> None:
+    Functions and plain commands have a connection each: a large answer to a question, or replicas that take their
+    time, hold nothing else up.
+    """
+
+    def __init__(self, url: str, timeout: float = CALL_SECONDS, *, wait: int = 0) -> None:
         self.where = without_password(url)
         self.pool = pool_of(url)
-        self._timeout = timeout
-        self._wire: Wire | None = None
-        self._dialing: asyncio.Task[Wire] | None = None
+        self.left: list[Callable[[], None]] = []
+        """Who wants to know that this server turned out to be a replica."""
+        self._functions = Line(self, lambda: ConfirmedWire(timeout, wait) if wait else Wire(timeout))
+        self._questions = Line(self, lambda: Wire(timeout))
         self._loading: asyncio.Task[None] | None = None
-        self._closed = False
+        self.closed = False
 
     @property
     def writes(self) -> int:
-        """How many times something was written to the present connection."""
-        return self._wire.writes if self._wire is not None else 0
+        """How many times something was written to the present connections."""
+        return self._functions.writes + self._questions.writes
 
     async def call(self, *arguments: Any) -> Any:
         """Ask one thing; raise the error that the server answers."""
@@ -43,21 +49,11 @@ class Client:
         return reply
 
     async def several(self, calls: Sequence[Arguments]) -> list[Any]:
-        """Ask several things in one write; errors of the server are returned in place."""
-        wire = self._wire
-        if wire is None or not wire.alive:
-            wire = await self._connected()
-        futures = [wire.call(arguments) for arguments in calls]
-        replies: list[Any] = []
-        lost: BaseException | None = None
-        for future in futures:
-            try:
-                replies.append(await future)
-            except FlowFabricError as error:
-                lost = error
-                replies.append(error)
-        if lost is not None and len(calls) == 1:
-            raise lost
+        """Ask several things in one write; errors of the server are returned in place, a lost answer is raised."""
+        replies = await self._questions.ask(calls)
+        for reply in replies:
+            if isinstance(reply, FlowFabricError):
+                raise reply
         return replies
 
     async def names(self) -> list[bytes]:
@@ -71,53 +67,147 @@ class Client:
                 return sorted(found)
 
     async def functions(self, calls: Sequence[Arguments]) -> list[Any]:
-        """Call functions in one write; where the server does not know them, load the library and ask once more."""
-        replies = await self.several(calls)
-        if any(isinstance(reply, ReplyError) for reply in replies):
-            again = [place for place, reply in enumerate(replies) if _unknown(reply)]
-            if again:
-                await self.load()
-                for place, reply in zip(again, await self.several([calls[at] for at in again]), strict=True):
-                    replies[place] = reply
-            return [self._translated(reply, call) for reply, call in zip(replies, calls, strict=True)]
-        return replies
+        """Call functions in one write; every error is returned in place.
 
-    def _translated(self, reply: Any, call: Arguments) -> Any:
-        if not isinstance(reply, ReplyError):
-            return reply
-        if first_word(reply) in LEAVE and self._wire is not None:
-            self._wire.abort("the server became a replica")
-        return of_reply(reply, str(call[1]))
+        Where the server does not know them, load the library and ask once more.
+        """
+        replies = await self._functions.ask(calls)
+        again = [place for place, reply in enumerate(replies) if _unknown(reply)]
+        if again:
+            try:
+                await self.load()
+                later = await self._functions.ask([calls[place] for place in again])
+            except FlowFabricError as error:
+                later = [error] * len(again)
+            for place, reply in zip(again, later, strict=True):
+                replies[place] = reply
+        return [self._translated(reply, call) for reply, call in zip(replies, calls, strict=True)]
+
+    @staticmethod
+    def _translated(reply: Any, call: Arguments) -> Any:
+        return of_reply(reply, str(call[1])) if isinstance(reply, ReplyError) else reply
+
+    def leave(self) -> None:
+        """Let go of a server that has become a replica; the address may lead to another one now."""
+        self._functions.leave()
+        self._questions.leave()
+        for tell in self.left:
+            tell()
 
     async def load(self) -> None:
-        """Load the library; several who ask at once share one load."""
+        """Load the library, unless the server has a newer one; several who ask at once share one load."""
         if self._loading is None or self._loading.done():
             self._loading = asyncio.create_task(self._load())
+            self._loading.add_done_callback(_seen)
         await asyncio.shield(self._loading)
 
     async def _load(self) -> None:
+        (found,) = await self.several([("FCALL_RO", "ff_version", 0)])
+        if not isinstance(found, ReplyError):
+            refuse_library(found)
         (reply,) = await self.several([("FUNCTION", "LOAD", "REPLACE", library().code)])
-        if isinstance(reply, ReplyError):
-            raise StoreUnusable(f"the server does not take the function library: {reply}")
+        if not isinstance(reply, ReplyError):
+            return
+        error = of_reply(reply, "FUNCTION LOAD")
+        if error.retryable:
+            raise error
+        raise StoreUnusable(f"the server does not take the function library: {reply}")
+
+    def close(self) -> None:
+        """Let the connections go."""
+        self.closed = True
+        self._functions.close()
+        self._questions.close()
+
+
+def refuse_library(found: Any) -> None:
+    """Refuse to replace a library that is newer than ours, or not ours, by what it answers to `ff_version`."""
+    if not isinstance(found, list) or len(found) != 2 or not isinstance(found[0], int):
+        raise StoreUnusable("the server has the function library of another FlowFabric; use another server")
+    if found[0] > VERSION:
+        raise SchemaTooNew(f"the function library is version {found[0]}; this FlowFabric has {VERSION}")
+
+
+class Line:
+    """One of a client's connections, made when it is first needed and made again when it was lost."""
+
+    def __init__(self, client: Client, make: Callable[[], Wire]) -> None:
+        self._client = client
+        self._make = make
+        self._wire: Wire | None = None
+        self._dialing: asyncio.Task[Wire] | None = None
+
+    @property
+    def writes(self) -> int:
+        """How many times something was written to the present connection."""
+        return self._wire.writes if self._wire is not None else 0
+
+    async def ask(self, calls: Sequence[Arguments]) -> list[Any]:
+        """Send calls in one write and return their replies; what was lost is an error in its place."""
+        try:
+            wire = self._wire
+            if wire is None or not wire.alive:
+                wire = await self._connected()
+        except FlowFabricError as error:
+            return [error] * len(calls)
+        futures = [wire.call(arguments) for arguments in calls]
+        replies: list[Any] = []
+        try:
+            for future in futures:
+                try:
+                    replies.append(await future)
+                except FlowFabricError as error:
+                    replies.append(error)
+        finally:
+            if len(replies) < len(futures):  # whoever asked went away
+                _forget(futures)
+        if wire is self._wire and any(_is_replica(reply) for reply in replies):
+            self._client.leave()
+        return replies
 
     async def _connected(self) -> Wire:
-        if self._closed:
+        if self._client.closed:
             raise StoreClosed
         if self._dialing is None or self._dialing.done():
             self._dialing = asyncio.create_task(self._dial())
+            self._dialing.add_done_callback(_seen)
         return await asyncio.shield(self._dialing)
 
     async def _dial(self) -> Wire:
-        wire = Wire(self._timeout)
-        await dial(self.pool, wire, self.where)
+        wire = self._make()
+        await dial(self._client.pool, wire, self._client.where)
+        if self._client.closed:
+            wire.close()
+            raise StoreClosed
         self._wire = wire
         return wire
 
+    def leave(self) -> None:
+        """Use another connection from now on."""
+        if self._wire is not None:
+            self._wire.retire()
+            self._wire = None
+
     def close(self) -> None:
         """Let the connection go."""
-        self._closed = True
         if self._wire is not None:
             self._wire.close()
+
+
+def _forget(futures: Sequence[Future]) -> None:
+    for future in futures:
+        if not future.cancel():
+            _seen(future)
+
+
+def _seen(future: asyncio.Future[Any]) -> None:
+    """Look at an error that nobody may be left to look at, so that nobody complains."""
+    if not future.cancelled():
+        future.exception()
+
+
+def _is_replica(reply: Any) -> bool:
+    return isinstance(reply, ReplyError) and first_word(reply) in LEAVE
 
 
 def _unknown(reply: Any) -> bool:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import ssl
+from collections.abc import Iterator
 from typing import Final
 
 from libvalkey import ReplyError
-from valkey.exceptions import AuthenticationError, AuthorizationError, ValkeyError
+from valkey.exceptions import (
+    AuthenticationError,
+    AuthorizationError,
+    BusyLoadingError,
+    MasterDownError,
+    ResponseError,
+    ValkeyError,
+)
 
 from flowfabric.model.errors import (
     FlowFabricError,
@@ -28,10 +37,22 @@ _BY_WORD: Final[dict[str, type[FlowFabricError]]] = {
     "MASTERDOWN": Unreachable,
     "READONLY": Unreachable,
     "NOREPLICAS": Unreachable,
+    "UNBLOCKED": Unreachable,
     "NOAUTH": StoreUnusable,
     "WRONGPASS": StoreUnusable,
     "NOPERM": StoreUnusable,
 }
+_REMEDIES: Final[dict[str, str]] = {
+    "OOM": "give the server more memory (maxmemory) or let finished work go earlier; nothing was written",
+    "MISCONF": "the server cannot write its files: see its log; nothing was written",
+    "READONLY": "this server is a replica; ask again to reach the primary; nothing was written",
+    "NOREPLICAS": "fewer replicas follow than min-replicas-to-write asks for; nothing was written",
+    "NOPERM": "the user needs more rights: see the guide on Valkey",
+}
+_ARGUMENTS: Final = ", with args beginning with"
+"""What follows in a complaint about a command is its arguments, which are nobody's business."""
+_CUT: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
+"""The connection ended while TLS was being agreed on, which is nobody's opinion about TLS."""
 LEAVE: Final = frozenset({"READONLY", "MASTERDOWN"})
 """This node cannot be written to: another connection may reach one that can."""
 
@@ -43,14 +64,40 @@ def first_word(error: ReplyError) -> str:
 
 def of_reply(error: ReplyError, what: str) -> FlowFabricError:
     """Translate an error that the server answered."""
-    kind = _BY_WORD.get(first_word(error), InternalError)
-    return kind(f"{what}: {error}")
+    if str(error).startswith(NO_FUNCTION):  # it was loaded a moment ago
+        return StoreBusy(f"{what}: somebody removes the function library; nothing was done, try again")
+    word = first_word(error)
+    remedy = _REMEDIES.get(word, "")
+    text = str(error).partition(_ARGUMENTS)[0]
+    return _BY_WORD.get(word, InternalError)(f"{what}: {text}{f' ({remedy})' if remedy else ''}")
 
 
 def of_connecting(error: Exception, where: str) -> FlowFabricError:
     """Translate what went wrong on the way to the server; nothing was asked yet."""
     if isinstance(error, AuthenticationError | AuthorizationError):
         return StoreUnusable(f"{where} refuses the user or the password: {error}")
+    for cause in _causes(error):
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return StoreUnusable(
+                f"{where} shows a certificate that is not trusted: {cause.verify_message}; name the file of its "
+                "authority with ?ssl_ca_certs=…, and use a host name that the certificate holds"
+            )
+        if isinstance(cause, ssl.SSLError) and not isinstance(cause, _CUT):
+            return StoreUnusable(f"{where} does not speak TLS as expected: {cause.reason or cause}")
+        if isinstance(cause, FileNotFoundError):
+            return StoreUnusable(f"{where}: a file of the address is not there: {cause}")
+    if isinstance(error, BusyLoadingError):
+        return StoreBusy(f"{where} is loading its data; try again")
+    if isinstance(error, ResponseError) and not isinstance(error, MasterDownError):
+        return StoreUnusable(f"{where} refuses the connection: {error}")
     if isinstance(error, ValkeyError | OSError | TimeoutError):
         return Unreachable(f"{where} cannot be reached: {str(error) or type(error).__name__}")
     return InternalError(f"{where}: {error!r}")
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Go back to what was raised first; the library wraps it."""
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__

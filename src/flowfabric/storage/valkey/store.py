@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.contracts.reads import Question
 from flowfabric.model.contracts.streams import AppendFrames
-from flowfabric.model.errors import FlowFabricError, InternalError, StoreBusy
+from flowfabric.model.errors import FlowFabricError, InternalError, StoreBusy, Unreachable
 from flowfabric.model.ids import Partitions
 from flowfabric.model.machine import Workspace, run_group
 from flowfabric.model.records import Summary
@@ -68,11 +68,16 @@ class ValkeyStore(Front):
         partitions: Partitions | None = None,
         chance: Callable[[], float] = random.random,
         timeout: float = CALL_SECONDS,  # noqa: ASYNC109 - of each call, for as long as the store is open
+        wait: int = 0,
     ) -> Self:
-        """Open `valkey://[user:password@]host[:port][/database]`. Without a clock the server's decides."""
+        """Open `valkey://[user:password@]host[:port][/database]`. Without a clock the server's decides.
+
+        With `wait`, a command is answered only when so many replicas have confirmed what it wrote; if they do not in
+        time, the answer is `Unreplicated`: it was done, but a failover may undo it.
+        """
         counts = partitions or Partitions()
         counts.check()
-        client = Client(url, timeout)
+        client = Client(url, timeout, wait=wait)
         try:
             await prepare(client, counts)
             store = cls(client, clock, counts, chance)
@@ -121,7 +126,10 @@ class ValkeyStore(Front):
             # What stands before it is decided before it.
             replies += await self._ask_functions(calls)
             calls = []
-            replies.append(answer or await self._decide_apart(command, chance))
+            try:
+                replies.append(answer or await self._decide_apart(command, chance))
+            except FlowFabricError as error:  # the others keep their answers
+                replies.append(error)
         return replies + await self._ask_functions(calls)
 
     def _is_one_call(self, command: Command[Any]) -> bool:
@@ -174,7 +182,10 @@ class ValkeyStore(Front):
         return [_read(call, reply) for (call, _), reply in zip(calls, raw, strict=True)]
 
     async def _ask(self, question: Question[Any]) -> Any:
-        _, answer = await self._run(question)
+        try:
+            _, answer = await self._run(question)
+        except Unreachable:  # asking changes nothing, so it is asked once more, on a new connection
+            _, answer = await self._run(question)
         return answer
 
     async def _run(self, command: Command[Any]) -> tuple[Workspace, Any]:

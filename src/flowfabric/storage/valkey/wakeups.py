@@ -4,43 +4,82 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from flowfabric.model.errors import FlowFabricError, StoreClosed
+from libvalkey import ReplyError
+
+from flowfabric.model.errors import FlowFabricError, StoreClosed, Unreachable
 from flowfabric.storage.valkey.client import Client
+from flowfabric.storage.valkey.faults import of_reply
 from flowfabric.storage.valkey.keys import CHANNEL
-from flowfabric.storage.valkey.wire import Wire, dial
+from flowfabric.storage.valkey.wire import CONNECT_SECONDS, Future, Wire, dial
 from flowfabric.storage.wake import EVERYTHING, Hub, Listener
 
 BEAT_SECONDS: Final = 5.0
+"""A connection that is silent for one of these is asked for a sign of life, and given up after another."""
 AGAIN_SECONDS: Final = 0.2
 
 
-class _Ear(Wire):
+class Ear(Wire):
     """A connection that is told things instead of being answered."""
 
-    def __init__(self, heard: Callable[[list[Any]], None], lost: Callable[[], None]) -> None:
+    def __init__(self, heard: Callable[[str, bytes], None]) -> None:
         super().__init__()
         self._heard = heard
-        self._lost = lost
-        self.quiet = True
-
-    def on_reply(self, reply: Any) -> None:
+        self._unconfirmed: defaultdict[str, deque[Future]] = defaultdict(deque)
+        self.lost = asyncio.Event()
         self.quiet = False
-        if isinstance(reply, list):
-            self._heard(reply)
+
+    async def follow(self, topics: Iterable[str]) -> None:
+        """Listen to topics; return when the server has confirmed each of them."""
+        channels = [CHANNEL + topic for topic in topics]
+        if not channels:
+            return
+        if not self.alive:
+            raise Unreachable("the connection that listens is gone")
+        futures = []
+        for channel in channels:
+            future: Future = self._loop.create_future()
+            self._unconfirmed[channel].append(future)
+            futures.append(future)
+        self.say("SUBSCRIBE", *channels)
+        await asyncio.gather(*futures)
 
     def say(self, *arguments: str) -> None:
         """Send something whose confirmation comes as a message."""
-        self.call(arguments).cancel()
-        self._waiting.clear()
+        if self.alive:
+            self.call(arguments).cancel()
+            self._waiting.clear()
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        self._lost()
+    def on_reply(self, reply: Any) -> None:
+        """Take a message, or the confirmation of a topic."""
+        self.quiet = False
+        if isinstance(reply, ReplyError):
+            self._refuse(of_reply(reply, "SUBSCRIBE"))
+        elif isinstance(reply, list) and reply[0] == b"message":
+            self._heard(reply[1].decode().removeprefix(CHANNEL), reply[2])
+        elif isinstance(reply, list) and reply[0] == b"subscribe":
+            waiting = self._unconfirmed.get(reply[1].decode())
+            future = waiting.popleft() if waiting else None
+            if not waiting:
+                self._unconfirmed.pop(reply[1].decode(), None)
+            if future is not None and not future.done():
+                future.set_result(None)
+
+    def _refuse(self, error: FlowFabricError) -> None:
+        waiting, self._unconfirmed = self._unconfirmed, defaultdict(deque)
+        for futures in waiting.values():
+            for future in futures:
+                if not future.done():
+                    future.set_exception(error)
+
+    def _give_up(self, why: str) -> None:
+        super()._give_up(why)
+        self._refuse(Unreachable(f"{why}; nobody listens"))
+        self.lost.set()
 
 
 class Wakeups:
@@ -50,12 +89,11 @@ class Wakeups:
         self._client = client
         self._hub = hub
         self._wanted: Counter[str] = Counter()
-        self._unconfirmed: dict[str, list[asyncio.Future[None]]] = defaultdict(list)
-        self._ear: _Ear | None = None
+        self._ear: Ear | None = None
+        self._ready: asyncio.Future[Ear] | None = None
         self._task: asyncio.Task[None] | None = None
-        self._broken = asyncio.Event()
-        self._ready = asyncio.Event()
         self._closed = False
+        client.left.append(self._leave)
 
     @asynccontextmanager
     async def subscribe(self, topics: Iterable[str]) -> AsyncIterator[Listener]:
@@ -70,94 +108,100 @@ class Wakeups:
                 self._forget(wanted)
 
     async def _confirmed(self, topics: list[str]) -> None:
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS + BEAT_SECONDS):
+                while True:
+                    ear = await self._listening()
+                    try:
+                        return await ear.follow(topics)
+                    except Unreachable:
+                        if ear.alive:
+                            raise  # lost ones are made again
+        except TimeoutError:
+            raise Unreachable(f"{self._client.where} confirms no subscription; nobody listens") from None
+
+    async def _listening(self) -> Ear:
+        """Return the connection, once it is there; raise why it cannot be made."""
         if self._closed:
             raise StoreClosed
-        ear = self._ear
-        if ear is None or not ear.alive:
-            if self._task is None:
-                await self._listen()  # whoever comes first is told when it cannot be done
-                self._task = asyncio.create_task(self._keep())
-            else:
-                await self._ready.wait()
-            ear = self._ear
-        assert ear is not None
-        loop = asyncio.get_running_loop()
-        confirmations = []
-        for topic in topics:
-            future: asyncio.Future[None] = loop.create_future()
-            self._unconfirmed[CHANNEL + topic].append(future)
-            confirmations.append(future)
-        if topics:
-            ear.say("SUBSCRIBE", *(CHANNEL + topic for topic in topics))
-            await asyncio.wait(confirmations)
+        if self._task is None or self._task.done():
+            self._ready = asyncio.get_running_loop().create_future()
+            self._task = asyncio.create_task(self._keep())
+        assert self._ready is not None
+        return await asyncio.shield(self._ready)
 
     def _forget(self, topics: list[str]) -> None:
         self._wanted.subtract(topics)
         gone = [topic for topic in topics if self._wanted[topic] <= 0]
         for topic in gone:
             del self._wanted[topic]
-        if gone and self._ear is not None and self._ear.alive:
+        if gone and self._ear is not None:
             self._ear.say("UNSUBSCRIBE", *(CHANNEL + topic for topic in gone))
-
-    async def _listen(self) -> None:
-        ear = _Ear(self._heard, self._broken.set)
-        await dial(self._client.pool, ear, self._client.where)
-        self._broken.clear()
-        self._ear = ear
-        if self._wanted:
-            ear.say("SUBSCRIBE", *(CHANNEL + topic for topic in self._wanted))
-        self._ready.set()
 
     async def _keep(self) -> None:
         """Keep listening: a connection that is lost, or silent for too long, is made again, and everybody woken."""
+        heard_before = False
         while True:
+            assert self._ready is not None
+            try:
+                self._ear = ear = await self._listen()
+            except FlowFabricError as error:
+                self._ready.set_exception(error)
+                self._ready.exception()  # perhaps nobody waits for it
+                if not self._wanted:
+                    return
+                self._ready = asyncio.get_running_loop().create_future()
+                await asyncio.sleep(AGAIN_SECONDS)
+                continue
+            self._ready.set_result(ear)
+            if heard_before:
+                self._hub.publish({EVERYTHING})
+            heard_before = True
+            await self._watch(ear)
+            self._ready = asyncio.get_running_loop().create_future()
+
+    async def _listen(self) -> Ear:
+        ear = Ear(self._heard)
+        await dial(self._client.pool, ear, self._client.where)
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                await ear.follow(list(self._wanted))
+        except BaseException as error:
+            ear.abort("it confirms nothing")
+            if isinstance(error, TimeoutError):
+                raise Unreachable(f"{self._client.where} confirms no subscription") from None
+            raise
+        return ear
+
+    @staticmethod
+    async def _watch(ear: Ear) -> None:
+        """Return when a connection is of no more use."""
+        while ear.alive:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(BEAT_SECONDS):
-                    await self._broken.wait()
-            ear = self._ear
-            assert ear is not None
-            if ear.alive and not ear.quiet:
-                ear.quiet = True
-                ear.say("PING")
-                continue
-            self._ready.clear()
-            ear.abort("the server is silent")
-            await self._listen_again()
-            self._hub.publish({EVERYTHING})
+                    await ear.lost.wait()
+            if ear.quiet:
+                ear.abort("the server is silent")
+            ear.quiet = True
+            ear.say("PING")
 
-    async def _listen_again(self) -> None:
-        while True:
-            try:
-                await self._listen()
-            except FlowFabricError:
-                await asyncio.sleep(AGAIN_SECONDS)
-            else:
-                break
-        for futures in self._unconfirmed.values():  # they are among those asked for on the new connection
-            for future in futures:
-                if not future.done():
-                    future.set_result(None)
-        self._unconfirmed.clear()
+    def _heard(self, topic: str, text: bytes) -> None:
+        if topic == "due":
+            self._hub.publish((), int(text))
+        else:
+            self._hub.publish((topic,))
 
-    def _heard(self, message: list[Any]) -> None:
-        kind, channel = message[0], message[1].decode()
-        if kind == b"message":
-            topic = channel.removeprefix(CHANNEL)
-            if topic == "due":
-                self._hub.publish((), int(message[2]))
-            else:
-                self._hub.publish((topic,))
-        elif kind == b"subscribe" and self._unconfirmed.get(channel):
-            future = self._unconfirmed[channel].pop(0)
-            if not self._unconfirmed[channel]:
-                del self._unconfirmed[channel]
-            if not future.done():
-                future.set_result(None)
+    def _leave(self) -> None:
+        if self._ear is not None:
+            self._ear.abort("the server became a replica")
 
     def close(self) -> None:
         """Stop listening."""
         self._closed = True
         if self._task is not None:
             self._task.cancel()
+        if self._ready is not None and not self._ready.done():
+            self._ready.set_exception(StoreClosed())
+            self._ready.exception()  # perhaps nobody waits for it
         if self._ear is not None:
             self._ear.close()

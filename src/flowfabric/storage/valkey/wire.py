@@ -9,13 +9,17 @@ from typing import Any, Final, cast
 
 from libvalkey import ProtocolError, Reader, pack_command
 from valkey.asyncio.connection import AbstractConnection, ConnectionPool
+from valkey.exceptions import ValkeyError
 
-from flowfabric.model.errors import Unreachable
+from flowfabric.model.errors import StoreUnusable, Unreachable
+from flowfabric.storage.resolve import without_password
 from flowfabric.storage.valkey.faults import of_connecting
 
 CONNECT_SECONDS: Final = 5.0
-CALL_SECONDS: Final = 30.0
-"""A server that has not answered for so long is given up; what was asked may have been done."""
+"""For all that happens until a connection can be used: name, TCP, TLS, password, database."""
+CALL_SECONDS: Final = 10.0
+"""A server that has not answered anything for so long is given up; what was asked may have been done."""
+Future = asyncio.Future[Any]
 
 
 class Wire(asyncio.Protocol):
@@ -24,13 +28,14 @@ class Wire(asyncio.Protocol):
     def __init__(self, timeout: float = CALL_SECONDS) -> None:
         self._loop = asyncio.get_running_loop()
         self._reader = Reader()
-        self._waiting: deque[asyncio.Future[Any]] = deque()
+        self._waiting: deque[Future] = deque()
         self._out: list[bytes] = []
         self._timeout = timeout
         self._watch: asyncio.TimerHandle | None = None
         self._answered = 0
         self._owner: asyncio.StreamWriter | None = None
         self._transport: asyncio.Transport | None = None
+        self._retired = False
         self.alive = False
         self.writes = 0
 
@@ -43,9 +48,9 @@ class Wire(asyncio.Protocol):
         if raw is not None and raw.family in {socket.AF_INET, socket.AF_INET6}:
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def call(self, arguments: tuple[Any, ...]) -> asyncio.Future[Any]:
+    def call(self, arguments: tuple[Any, ...]) -> Future:
         """Send one call; its reply may be an error of the server."""
-        future: asyncio.Future[Any] = self._loop.create_future()
+        future: Future = self._loop.create_future()
         if not self.alive:
             future.set_exception(Unreachable("the connection is gone; nothing was asked"))
             return future
@@ -85,9 +90,14 @@ class Wire(asyncio.Protocol):
 
     def on_reply(self, reply: Any) -> None:
         """Give a reply to the call that waits longest."""
+        if not self._waiting:  # an error that the server tells before it closes the connection
+            self.abort(f"the server said something unasked: {reply}")
+            return
         future = self._waiting.popleft()
         if not future.done():
             future.set_result(reply)
+        if self._retired and not self._waiting:
+            self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell whoever waits that the answer is lost."""
@@ -95,9 +105,15 @@ class Wire(asyncio.Protocol):
 
     def abort(self, why: str) -> None:
         """Drop the connection."""
-        self._give_up(why)
         if self._transport is not None:
             self._transport.abort()
+        self._give_up(why)
+
+    def retire(self) -> None:
+        """Close when everything that was asked is answered; nobody asks anything more."""
+        self._retired = True
+        if not self._waiting:
+            self.close()
 
     def close(self) -> None:
         """Send what was accepted, then close."""
@@ -111,8 +127,10 @@ class Wire(asyncio.Protocol):
     def _give_up(self, why: str) -> None:
         self.alive = False
         self._owner = None
+        self._out.clear()
         if self._watch is not None:
             self._watch.cancel()
+            self._watch = None
         waiting, self._waiting = self._waiting, deque()
         for future in waiting:
             if not future.done():
@@ -121,10 +139,17 @@ class Wire(asyncio.Protocol):
 
 async def dial(pool: ConnectionPool, wire: Wire, where: str) -> None:
     """Connect with the client library, which knows addresses, TLS and passwords, and hand the connection over."""
-    connection: AbstractConnection = pool.make_connection()  # type: ignore[no-untyped-call]
     try:
-        await connection.connect()  # type: ignore[no-untyped-call]
-    except Exception as error:
+        connection: AbstractConnection = pool.make_connection()  # type: ignore[no-untyped-call]
+    except TypeError as error:  # it names the option that nobody knows
+        raise StoreUnusable(f"{where}: {error}") from error
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):  # the library's own limit ends with TCP
+            await connection.connect()  # type: ignore[no-untyped-call]
+    except BaseException as error:
+        await connection.disconnect(nowait=True)
+        if not isinstance(error, Exception):
+            raise
         raise of_connecting(error, where) from error
     writer: asyncio.StreamWriter | None = connection._writer  # noqa: SLF001 - it has no public name
     assert writer is not None
@@ -133,11 +158,19 @@ async def dial(pool: ConnectionPool, wire: Wire, where: str) -> None:
 
 
 def pool_of(url: str) -> ConnectionPool:
-    """Read a URL as the client library does; every connection speaks RESP2."""
-    return ConnectionPool.from_url(
-        url,
-        protocol=2,
-        socket_connect_timeout=CONNECT_SECONDS,
-        socket_keepalive=True,
-        client_name="flowfabric",
-    )
+    """Read a URL as the client library does; every connection speaks RESP2, and TLS means that the name is checked."""
+    options: dict[str, Any] = {}
+    if url.startswith("valkeys://"):
+        unchecked = "ssl_cert_reqs=none" in url
+        options["ssl_check_hostname"] = not unchecked
+    try:
+        return ConnectionPool.from_url(
+            url,
+            protocol=2,
+            socket_connect_timeout=CONNECT_SECONDS,
+            socket_keepalive=True,
+            client_name="flowfabric",
+            **options,
+        )
+    except (ValueError, ValkeyError) as error:
+        raise StoreUnusable(f"{without_password(url)} is no address of a server: {error}") from None
