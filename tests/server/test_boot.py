@@ -125,7 +125,8 @@ def test_a_store_of_another_kind_ends_with_two(tmp_path: Path) -> None:
 
 
 def test_a_store_that_cannot_be_reached_ends_with_one(tmp_path: Path) -> None:
-    code, said = refused(tmp_path, FF_BACKEND="valkey", FF_PORT="1", FF_WAITPOINT_HMAC_SECRET=SECRET)
+    valkey = {"FF_BACKEND": "valkey", "FF_PORT": "1", "FF_VALKEY_PATIENCE_S": "0"}
+    code, said = refused(tmp_path, FF_WAITPOINT_HMAC_SECRET=SECRET, **valkey)
     assert (code, "cannot be reached" in said) == (1, True)
 
 

@@ -72,6 +72,7 @@ GOOD: list[tuple[str, str, str, Any]] = [
     ("FF_BACKEND", "SQLite", "store", str(default_file(HOME))),
     ("FF_BACKEND", "", "store", str(default_file(HOME))),
     ("FF_DEV_MODE", "0", "store", str(default_file(HOME))),
+    ("FF_VALKEY_PATIENCE_S", "5", "valkey_patience_s", 5),
     ("FF_RETENTION_TRIMMER_INTERVAL_S", "0", "collect_seconds", 0.1),
     ("FF_INDEX_RECONCILER_INTERVAL_S", "45", "repair_seconds", 45.0),
 ]  # fmt: skip

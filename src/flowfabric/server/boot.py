@@ -63,6 +63,7 @@ async def _open(settings: Settings) -> Upkeep:
         options["synchronous"] = settings.sqlite_synchronous
     elif family(settings.store) == "valkey":
         options["wait"] = settings.valkey_wait
+        options["patience"] = settings.valkey_patience_s
     opener = open_unseeded if settings.hmac_secret else open_store
     return await opener(settings.store, **options)
 

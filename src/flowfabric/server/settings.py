@@ -59,6 +59,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     log_format: str = "text"
     sqlite_synchronous: str = "NORMAL"
     valkey_wait: int = 0
+    valkey_patience_s: int = 60
     retention_trimmer_interval_s: int = 60
     index_reconciler_interval_s: int = 3600
     warnings: tuple[str, ...] = ()

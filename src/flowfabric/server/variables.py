@@ -202,6 +202,8 @@ VARIABLES: Final[tuple[Variable, ...]] = (
     Variable("FF_CLUSTER", "cluster", flag, False, "Valkey is a cluster"),
     Variable("FF_VALKEY_WAIT", "valkey_wait", number("u16"), 0,
              "replicas of Valkey that must have a change before it is answered"),
+    Variable("FF_VALKEY_PATIENCE_S", "valkey_patience_s", number("u16"), 60,
+             "how long a start waits for a Valkey that cannot be reached or is loading its data"),
     Variable("FF_DEV_MODE", "dev_mode", text, "", "nothing: the embedded store is for everybody", used=False),
     Variable("FF_AGEING_MS", "ageing_ms", number("u64"), 60_000, "comes with fair scheduling", used=False),
     Variable("FF_RETENTION_TRIMMER_INTERVAL_S", "retention_trimmer_interval_s", number("u64"), 60,

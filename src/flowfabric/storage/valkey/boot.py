@@ -1,8 +1,11 @@
-"""What happens when a store is opened: the server must be one that we can use, and what lies in it ours."""
+"""What happens when a store is opened: the server must be one that we can use, and what lies in it ours.
+
+In this order: the server is looked at before anything is written, counts are compared before anything is stored by
+them, and the library is loaded last.
+"""
 
 from __future__ import annotations
 
-import logging
 from typing import Any, Final
 
 from libvalkey import ReplyError
@@ -12,44 +15,30 @@ from flowfabric.model.ids import Partitions
 from flowfabric.storage.valkey import keys, library
 from flowfabric.storage.valkey.client import Client, refuse_library
 from flowfabric.storage.valkey.faults import NO_FUNCTION, of_reply
+from flowfabric.storage.valkey.patience import Patience
+from flowfabric.storage.valkey.servers import check_server
 
-OLDEST: Final = (7, 2)
 MARKER: Final = "flowfabric-python"
 FORMAT: Final = 1
 MARK: Final = keys.SINGLE + keys.STORE
 REFERENCE: Final = "ff:config:partitions"
 """A key of the reference's own; beside it, our marker is missing."""
+COMMANDS: Final = (
+    "DEL", "EXISTS", "GET", "HDEL", "HGET", "HGETALL", "HINCRBY", "HKEYS", "HMGET", "HSET", "HSETNX", "INCR", "LRANGE",
+    "MGET", "PUBLISH", "RPUSH", "SADD", "SCAN", "SET", "SMEMBERS", "SREM", "SUBSCRIBE", "TIME", "TYPE", "UNLINK",
+    "UNSUBSCRIBE", "XADD", "XDEL", "XRANGE", "XREVRANGE", "XTRIM", "ZADD", "ZRANGE", "ZREM", "ZSCORE",
+)  # fmt: skip
+"""Everything that is sent, by callers and by functions, on a server that works."""
+RIGHTS: Final = "~ff:* &ff:wake:* +@all -@admin -@dangerous +info"
+"""As `ACL SETUSER` takes them; narrower ones will do, as long as all of the above are among them."""
 
-log = logging.getLogger("flowfabric.valkey")
 
-
-async def prepare(client: Client, partitions: Partitions) -> None:
+async def prepare(client: Client, partitions: Partitions, patience: Patience) -> None:
     """Check the server and what it holds, and load the library."""
-    _check_server(_read_info(await client.call("INFO")))
+    await patience.keep(lambda: check_server(client, clustered=False))
     await _check_marker(client, partitions)
     await _check_library(client)
-
-
-def _read_info(text: bytes) -> dict[str, str]:
-    pairs = (line.partition(":") for line in text.decode("utf-8", "replace").splitlines())
-    return {name: value for name, colon, value in pairs if colon}
-
-
-def _check_server(info: dict[str, str]) -> None:
-    is_valkey = info.get("server_name") == "valkey" or "valkey_version" in info
-    text = info.get("valkey_version") or info.get("redis_version", "")
-    digits = text.split(".")[:2]
-    if len(digits) < 2 or not all(part.isdigit() for part in digits):
-        raise StoreUnusable(f"the server does not say which version it is: '{text}'")
-    if (int(digits[0]), int(digits[1])) < OLDEST:
-        raise StoreUnusable(f"the server is version {text}; 7.2 or newer is needed")
-    if not is_valkey:
-        log.warning("the server is Redis %s; FlowFabric is tested with Valkey", text)
-    limit, eviction = info.get("maxmemory", "0"), info.get("maxmemory_policy", "noeviction")
-    if limit != "0" and eviction.startswith("allkeys"):
-        raise StoreUnusable(
-            f"maxmemory-policy is {eviction}: the server would throw work away; set it to noeviction"
-        )
+    await _check_rights(client)
 
 
 async def _check_marker(client: Client, partitions: Partitions) -> None:
@@ -94,3 +83,12 @@ async def _check_library(client: Client) -> None:
     refuse_library(reply)
     if reply[1].decode() != library.library().digest:
         await client.load()
+
+
+async def _check_rights(client: Client) -> None:
+    missing: list[bytes] = await client.call("FCALL_RO", "ff_rights", 0, *COMMANDS)
+    if missing:
+        raise StoreUnusable(
+            f"the user may not send {', '.join(verb.decode() for verb in missing)} about keys ff:* and channels "
+            f"ff:wake:*; ask for these rights: {RIGHTS}"
+        )

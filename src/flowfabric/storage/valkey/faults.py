@@ -53,6 +53,8 @@ _ARGUMENTS: Final = ", with args beginning with"
 """What follows in a complaint about a command is its arguments, which are nobody's business."""
 _CUT: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 """The connection ended while TLS was being agreed on, which is nobody's opinion about TLS."""
+_INSIDE: Final = "ERR ACL failure"
+"""How a function is told that its caller lacks a right."""
 LEAVE: Final = frozenset({"READONLY", "MASTERDOWN"})
 """This node cannot be written to: another connection may reach one that can."""
 
@@ -66,7 +68,7 @@ def of_reply(error: ReplyError, what: str) -> FlowFabricError:
     """Translate an error that the server answered."""
     if str(error).startswith(NO_FUNCTION):  # it was loaded a moment ago
         return StoreBusy(f"{what}: somebody removes the function library; nothing was done, try again")
-    word = first_word(error)
+    word = "NOPERM" if str(error).startswith(_INSIDE) else first_word(error)
     remedy = _REMEDIES.get(word, "")
     text = str(error).partition(_ARGUMENTS)[0]
     return _BY_WORD.get(word, InternalError)(f"{what}: {text}{f' ({remedy})' if remedy else ''}")

@@ -30,6 +30,7 @@ from flowfabric.storage.valkey.keys import SINGLE, Layout
 from flowfabric.storage.valkey.load import Loader
 from flowfabric.storage.valkey.operations import Call, call_of
 from flowfabric.storage.valkey.operations.streams import Merge, Saved, Summaries, append_call, merged, patches
+from flowfabric.storage.valkey.patience import Patience
 from flowfabric.storage.valkey.requests import EACH, NAMES, Gathered, Plan, Request
 from flowfabric.storage.valkey.swap import DECIDED_HERE, swap
 from flowfabric.storage.valkey.wakeups import Wakeups
@@ -69,17 +70,19 @@ class ValkeyStore(Front):
         chance: Callable[[], float] = random.random,
         timeout: float = CALL_SECONDS,  # noqa: ASYNC109 - of each call, for as long as the store is open
         wait: int = 0,
+        patience: float = 0.0,
     ) -> Self:
         """Open `valkey://[user:password@]host[:port][/database]`. Without a clock the server's decides.
 
         With `wait`, a command is answered only when so many replicas have confirmed what it wrote; if they do not in
-        time, the answer is `Unreplicated`: it was done, but a failover may undo it.
+        time, the answer is `Unreplicated`: it was done, but a failover may undo it. With `patience`, a server that
+        cannot be reached or is loading its data is given so many seconds.
         """
         counts = partitions or Partitions()
         counts.check()
         client = Client(url, timeout, wait=wait)
         try:
-            await prepare(client, counts)
+            await prepare(client, counts, Patience(patience))
             store = cls(client, clock, counts, chance)
             if clock is None:
                 await store._look_at_clock()

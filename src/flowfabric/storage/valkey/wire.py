@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections import deque
 from typing import Any, Final, cast
+from urllib.parse import urlsplit
 
 from libvalkey import ProtocolError, Reader, pack_command
 from valkey.asyncio.connection import AbstractConnection, ConnectionPool
@@ -160,6 +161,9 @@ async def dial(pool: ConnectionPool, wire: Wire, where: str) -> None:
 def pool_of(url: str) -> ConnectionPool:
     """Read a URL as the client library does; every connection speaks RESP2, and TLS means that the name is checked."""
     options: dict[str, Any] = {}
+    database = urlsplit(url).path.removeprefix("/")
+    if database and not database.isdecimal():  # the library would take the first one
+        raise StoreUnusable(f"{without_password(url)} names no database: '{database}' is not a number")
     if url.startswith("valkeys://"):
         unchecked = "ssl_cert_reqs=none" in url
         options["ssl_check_hostname"] = not unchecked
