@@ -31,10 +31,10 @@ def node(stack: ExitStack, *options: str) -> ValkeyServer:
     return server
 
 
-async def replica(stack: ExitStack, primary: ValkeyServer, *options: str) -> ValkeyServer:
-    """Start a server that follows another, and wait until it has everything."""
-    server = node(stack, "--replicaof", f"127.0.0.1 {primary.port}", *options)
-    await following(primary)
+async def replica(stack: ExitStack, primary: ValkeyServer, count: int = 1) -> ValkeyServer:
+    """Start a server that follows another as one of so many, and wait until it has everything."""
+    server = node(stack, "--replicaof", f"127.0.0.1 {primary.port}")
+    await following(primary, count)
     return server
 
 

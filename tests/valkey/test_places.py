@@ -28,7 +28,10 @@ FORMS = {
         ("f(run.lane_id..'x')", "f(run[2]..'x')"),
         ("-- run.lane_id\n'run.lane_id' .. run.lane_id", "-- run.lane_id\n'run.lane_id' .. run[2]"),
         ("'it\\'s' .. run.lane_id", "'it\\'s' .. run[2]"),
-        ("other.run.lane_id, rerun.lane_id, run:lane_id()", "other.run.lane_id, rerun.lane_id, run:lane_id()"),
+        (
+            "other.run.lane_id, rerun.lane_id, run:lane_id()",
+            "other.run.lane_id, rerun.lane_id, run:lane_id()",
+        ),
         ("command.lanes", "command.lanes"),
         (
             "ff.operation('ff_x', 'Claim', f(command.lanes, command.fence.a))",

@@ -1,4 +1,7 @@
-"""Looking at a file with nothing but SQLite and the codec: is all there that was acknowledged, and does it fit?"""
+"""Looking at what a store holds: is all there that was acknowledged, and does it fit?
+
+A file is read with nothing but SQLite and the codec; any other store by its dump, which runs no step of the engine.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import Any
 
 from flowfabric.model.ids import entry_id
 from flowfabric.model.records import Event, Execution
+from flowfabric.storage.base import Dump
 from flowfabric.storage.sql.codec import decode
 
 CLAIMS = frozenset({"claimed", "resumed_claim", "reclaimed"})
@@ -20,53 +24,23 @@ OWNED = (
 Fact = dict[str, Any]
 
 
-class Checker:
-    """One moment of a database, and what must be true of it."""
+class Contents:
+    """One moment of a store, and what must be true of it."""
 
-    def __init__(self, path: Path) -> None:
-        db = sqlite3.connect(path, isolation_level=None)
-        try:
-            db.execute("pragma query_only = on")
-            db.execute("begin")
-            self.damage = [row[0] for row in db.execute("pragma quick_check") if row[0] != "ok"]
-            self._load(db)
-        finally:
-            db.close()
-
-    def _load(self, db: sqlite3.Connection) -> None:
-        names = dict(db.execute("select k, id from execution"))
-        self.orphans = [
-            table for table in OWNED
-            if db.execute(f"select 1 from {table} where k not in (select k from execution) limit 1").fetchone()
-        ]  # fmt: skip
-        self.runs: dict[str, Execution] = {
-            key: decode("execution", rec) for key, rec in db.execute("select id, rec from execution")
-        }
-        self.sizes = {names[k]: size for k, size in db.execute("select k, length(input) from payload")}
-        self.history: dict[str, list[Event]] = {}
-        for k, rec in db.execute("select k, rec from history order by pos"):
-            self.history.setdefault(names[k], []).append(decode("history", rec))
-        self.results = {
-            (names[k], attempt): decode("result", rec).data
-            for k, attempt, rec in db.execute("select k, attempt, rec from result")
-        }
-        self.steps = {
-            (names[k], name): decode("step", rec).result
-            for k, name, rec in db.execute("select k, name, rec from step")
-        }
-        self.frames = {
-            (names[k], attempt, entry_id(ms, seq)): decode("frame", rec).payload
-            for k, attempt, ms, seq, rec in db.execute("select k, attempt, ms, seq, rec from frame")
-        }
-        self.signals = {
-            (names[k], waitpoint, decode("signal", rec).signal_id)
-            for k, waitpoint, rec in db.execute("select k, waitpoint, rec from signal")
-        }
+    damage: list[str]
+    orphans: list[str]
+    runs: dict[str, Execution]
+    sizes: dict[str, int]
+    history: dict[str, list[Event]]
+    results: dict[tuple[str, int], bytes]
+    steps: dict[tuple[str, str], bytes]
+    frames: dict[tuple[str, int, str], bytes]
+    signals: set[tuple[str, str, str]]
 
     def check(self, facts: Iterable[Fact]) -> None:
         """Refuse a database that lacks something acknowledged, or does not fit together."""
-        assert not self.damage
-        assert not self.orphans
+        assert not self.damage, self.damage
+        assert not self.orphans, self.orphans
         for execution_id, run in self.runs.items():
             self._fits(execution_id, run)
         completed: Counter[str] = Counter()
@@ -75,6 +49,8 @@ class Checker:
                 assert self._kept(fact), f"acknowledged, but not there: {fact}"
             completed[fact.get("id", "")] += fact["fact"] == "complete"
         assert not [run for run, times in completed.items() if times > 1], "acknowledged as completed twice"
+        said = Counter((run, payload) for (run, _, _), payload in self.frames.items())
+        assert not [frame for frame, times in said.items() if times > 1], "appended twice"
 
     def _fits(self, execution_id: str, run: Execution) -> None:
         lines = self.history[execution_id]
@@ -109,6 +85,77 @@ class Checker:
             line.event in EVENTS[kind] and line.lease_epoch == fact["epoch"]
             for line in self.history[execution_id]
         )
+
+
+class Checker(Contents):
+    """One moment of a file."""
+
+    def __init__(self, path: Path) -> None:
+        db = sqlite3.connect(path, isolation_level=None)
+        try:
+            db.execute("pragma query_only = on")
+            db.execute("begin")
+            self.damage = [row[0] for row in db.execute("pragma quick_check") if row[0] != "ok"]
+            self._load(db)
+        finally:
+            db.close()
+
+    def _load(self, db: sqlite3.Connection) -> None:
+        names = dict(db.execute("select k, id from execution"))
+        self.orphans = [
+            table for table in OWNED
+            if db.execute(f"select 1 from {table} where k not in (select k from execution) limit 1").fetchone()
+        ]  # fmt: skip
+        self.runs = {
+            key: decode("execution", rec) for key, rec in db.execute("select id, rec from execution")
+        }
+        self.sizes = {names[k]: size for k, size in db.execute("select k, length(input) from payload")}
+        self.history = {}
+        for k, rec in db.execute("select k, rec from history order by pos"):
+            self.history.setdefault(names[k], []).append(decode("history", rec))
+        self.results = {
+            (names[k], attempt): decode("result", rec).data
+            for k, attempt, rec in db.execute("select k, attempt, rec from result")
+        }
+        self.steps = {
+            (names[k], name): decode("step", rec).result
+            for k, name, rec in db.execute("select k, name, rec from step")
+        }
+        self.frames = {
+            (names[k], attempt, entry_id(ms, seq)): decode("frame", rec).payload
+            for k, attempt, ms, seq, rec in db.execute("select k, attempt, ms, seq, rec from frame")
+        }
+        self.signals = {
+            (names[k], waitpoint, decode("signal", rec).signal_id)
+            for k, waitpoint, rec in db.execute("select k, waitpoint, rec from signal")
+        }
+
+
+class DumpChecker(Contents):
+    """One moment of any store."""
+
+    def __init__(self, dump: Dump) -> None:
+        records = dump.records
+        self.runs = {key[0]: run for key, run in records.get("execution", {}).items()}
+        self.damage = [f"nobody's line of history: {line}" for line in records.get("past", {}).values()]
+        states = Counter((run.lane_id, run.namespace, str(run.public_state)) for run in self.runs.values())
+        if states != dump.counts:
+            self.damage.append(f"counted {dump.counts}, there are {states}")
+        self.orphans = [
+            f"{kind} {key}" for kind in OWNED for key in records.get(kind, {}) if key[0] not in self.runs
+        ] + [f"frames {key}" for key in dump.frames if key[0] not in self.runs]
+        self.sizes = {key[0]: len(payload.input) for key, payload in records.get("payload", {}).items()}
+        self.history = {id_: list(lines) for id_, lines in dump.history.items()}
+        self.results = {(id_, n): result.data for (id_, n), result in records.get("result", {}).items()}
+        self.steps = {(id_, name): step.result for (id_, name), step in records.get("step", {}).items()}
+        self.frames = {
+            (id_, attempt, entry_id(frame.ms, frame.seq)): frame.payload
+            for (id_, attempt), frames in dump.frames.items()
+            for frame in frames
+        }
+        self.signals = {
+            (key[0], key[1], signal.signal_id) for key, signal in records.get("signal", {}).items()
+        }
 
 
 EVENTS = {

@@ -10,20 +10,23 @@ import os
 import random
 import sys
 import uuid
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 from msgspec import json
 
 from flowfabric.model import ids
 from flowfabric.model.conditions import single
+from flowfabric.model.contracts.base import Command
 from flowfabric.model.contracts.create import CreateExecution
 from flowfabric.model.contracts.lease import Claim, Complete, Fail, Release, Task
 from flowfabric.model.contracts.streams import AppendFrames, FrameInput, PutStep
 from flowfabric.model.contracts.upkeep import SeedSecret
 from flowfabric.model.contracts.waiting import Binding, DeliverSignal, Suspend, Suspended
 from flowfabric.model.errors import FlowFabricError
+from flowfabric.storage.base import Commands
 from flowfabric.storage.sqlite import SqliteStore
 
+R = TypeVar("R")
 SECRET = "ab" * 32
 LEASE_MS = 20_000
 SLOTS = 4
@@ -38,42 +41,63 @@ def say(**fact: Any) -> None:
 class Slot:
     """One of several streams of operations in a process, so that they share transactions."""
 
-    def __init__(self, store: SqliteStore, name: str, seed: int) -> None:
+    lease_ms = LEASE_MS
+    patience: ClassVar[dict[str, Any]] = {}
+    """What a suspension says about its end."""
+
+    def __init__(self, store: Commands, name: str, seed: int) -> None:
         self.store = store
         self.name = name
         self.random = random.Random(seed)
+
+    async def ask(self, command: Command[R]) -> R:
+        """Have a command decided."""
+        return await self.store.apply(command)
+
+    def say(self, **fact: Any) -> None:
+        """Tell what was acknowledged."""
+        say(**fact)
 
     def uuid(self) -> str:
         return str(uuid.UUID(int=self.random.getrandbits(128), version=4))
 
     async def run(self) -> None:
         while True:
-            await self.submit()
-            for task in await self.claim():
-                try:
-                    await self.work(task)
-                except FlowFabricError as error:
-                    if error.code not in {"lease_expired", "stale_lease"}:
-                        raise
+            await self.turn()
+
+    async def turn(self) -> None:
+        await self.submit()
+        for task in await self.claim():
+            try:
+                await self.work(task)
+            except FlowFabricError as error:
+                if not self.forgives(error):
+                    raise
+
+    def forgives(self, error: FlowFabricError) -> bool:
+        """Whether work goes on after a refusal."""
+        return error.code in {"lease_expired", "stale_lease"}
 
     async def submit(self) -> None:
         execution_id = ids.spread(self.uuid(), self.store.partitions)
         payload = self.random.randbytes(self.random.choice((0, 10, 3_000)))
-        await self.store.apply(
+        await self.ask(
             CreateExecution(
                 execution_id=execution_id, execution_kind="job", input_payload=payload, policy=POLICY
             )
         )
-        say(fact="submit", id=execution_id, size=len(payload))
+        self.say(fact="submit", id=execution_id, size=len(payload))
 
     async def claim(self) -> tuple[Task, ...]:
         claim = Claim(
             worker_id="w", worker_instance_id=self.name, lanes=("default",), mint=self.uuid(), max_tasks=2,
-            lease_ttl_ms=LEASE_MS,
+            lease_ttl_ms=self.lease_ms, claim_id=self.uuid(),
         )  # fmt: skip
-        tasks = (await self.store.apply(claim)).tasks
+        tasks = (await self.ask(claim)).tasks
         for task in tasks:
-            say(fact="claim", id=task.execution_id, epoch=task.fence.lease_epoch, attempt=task.attempt_index)
+            self.say(
+                fact="claim", id=task.execution_id, epoch=task.fence.lease_epoch, attempt=task.attempt_index
+            )
         return tasks
 
     async def work(self, task: Task) -> None:
@@ -86,45 +110,52 @@ class Slot:
         end = self.random.random()
         if end < 0.5:
             result = self.random.randbytes(self.random.choice((1, 500)))
-            await self.store.apply(Complete(**mine, result=result))
-            say(fact="complete", **about, result=result.hex())
+            await self.ask(Complete(**mine, result=result))
+            self.say(fact="complete", **about, result=result.hex())
         elif end < 0.65:
-            await self.store.apply(Fail(**mine, reason="again"))
-            say(fact="fail", **about)
+            await self.ask(Fail(**mine, reason="again"))
+            self.say(fact="fail", **about)
         elif end < 0.9:
             await self.suspend(mine, about)
         else:
-            await self.store.apply(Release(**mine))
-            say(fact="release", **about)
+            await self.ask(Release(**mine))
+            self.say(fact="release", **about)
 
     async def frames(self, mine: dict[str, Any], about: dict[str, Any]) -> None:
         payloads = [self.random.randbytes(20) for _ in range(self.random.randint(1, 3))]
-        answer = await self.store.apply(
+        answer = await self.ask(
             AppendFrames(**mine, frames=tuple(FrameInput(payload) for payload in payloads))
         )
         for payload, appended in zip(payloads, answer, strict=True):
-            say(fact="frame", **about, entry=appended.entry_id, payload=payload.hex())
+            self.say(fact="frame", **about, entry=appended.entry_id, payload=payload.hex())
 
     async def step(self, mine: dict[str, Any], about: dict[str, Any]) -> None:
         name, result = self.uuid(), self.random.randbytes(30)
-        await self.store.apply(PutStep(**mine, step_name=name, result=result))
-        say(fact="step", **about, name=name, result=result.hex())
+        await self.ask(PutStep(**mine, step_name=name, result=result))
+        self.say(fact="step", **about, name=name, result=result.hex())
 
     async def suspend(self, mine: dict[str, Any], about: dict[str, Any]) -> None:
         binding = Binding(self.uuid(), "k")
-        answer = await self.store.apply(
-            Suspend(**mine, suspension_id=self.uuid(), waitpoints=(binding,), condition=single("k"))
+        answer = await self.ask(
+            Suspend(
+                **mine,
+                suspension_id=self.uuid(),
+                waitpoints=(binding,),
+                condition=single("k"),
+                idempotency_key=self.uuid(),
+                **self.patience,
+            )
         )
         assert isinstance(answer, Suspended)
-        say(fact="suspend", **about)
+        self.say(fact="suspend", **about)
         signal_id = self.uuid()
-        await self.store.apply(
+        await self.ask(
             DeliverSignal(
                 execution_id=mine["execution_id"], waitpoint_id=binding.waitpoint_id, signal_id=signal_id,
-                signal_name="go", waitpoint_token=answer.waitpoint.waitpoint_token,
+                signal_name="go", waitpoint_token=answer.waitpoint.waitpoint_token, idempotency_key=self.uuid(),
             )
         )  # fmt: skip
-        say(fact="signal", id=mine["execution_id"], waitpoint=binding.waitpoint_id, signal=signal_id)
+        self.say(fact="signal", id=mine["execution_id"], waitpoint=binding.waitpoint_id, signal=signal_id)
 
 
 async def main(path: str, name: str, seed: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from libvalkey import ReplyError
 
@@ -17,6 +17,8 @@ from flowfabric.storage.valkey.library import VERSION, library
 from flowfabric.storage.valkey.wire import CALL_SECONDS, Future, Wire, dial, pool_of
 
 Arguments = tuple[Any, ...]
+LOADS: Final = 3
+"""How often the library is loaded for one call; whoever removes it may do so again."""
 
 
 class Client:
@@ -69,11 +71,13 @@ class Client:
     async def functions(self, calls: Sequence[Arguments]) -> list[Any]:
         """Call functions in one write; every error is returned in place.
 
-        Where the server does not know them, load the library and ask once more.
+        Where the server does not know them, load the library and ask again: nothing was done.
         """
         replies = await self._functions.ask(calls)
-        again = [place for place, reply in enumerate(replies) if _unknown(reply)]
-        if again:
+        for _ in range(LOADS):
+            again = [place for place, reply in enumerate(replies) if _unknown(reply)]
+            if not again:
+                break
             try:
                 await self.load()
                 later = await self._functions.ask([calls[place] for place in again])
@@ -105,6 +109,8 @@ class Client:
         (found,) = await self.several([("FCALL_RO", "ff_version", 0)])
         if not isinstance(found, ReplyError):
             refuse_library(found)
+            if found[1].decode() == library().digest:
+                return  # somebody else was faster
         (reply,) = await self.several([("FUNCTION", "LOAD", "REPLACE", library().code)])
         if not isinstance(reply, ReplyError):
             return
