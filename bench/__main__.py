@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from bench import http, idle, memory, operations, s1
+from bench import http, idle, memory, operations, s1, s2, s3, s5
 from bench.reports import keep, show
 from bench.settings import Scenario, Settings
 
-SCENARIOS = {
-    "s1": Scenario(s1.run, ("sqlite",)),
-    "memory": Scenario(memory.run, ("sqlite",)),
-    "idle": Scenario(idle.run, ("sqlite",)),
-    "http": Scenario(http.run, ("sqlite",)),
-    "operations": Scenario(operations.run, ("valkey",), tasks=1_000),
+_HOLDERS: Final = {"slots": 100, "seconds": 20.0}
+SCENARIOS: Final = {
+    "s1": Scenario(s1.run, {"sqlite": {}, "valkey": {}}),
+    "s2": Scenario(s2.run, {"sqlite": {"tasks": 1_000}, "valkey": {"tasks": 1_000}}),
+    "s3": Scenario(s3.run, {"sqlite": _HOLDERS, "valkey": _HOLDERS}),
+    "s5": Scenario(s5.run, {"sqlite": {}, "valkey": {}}),
+    "operations": Scenario(operations.run, {"valkey": {"tasks": 1_000}}),
+    "memory": Scenario(memory.run, {"sqlite": {"tasks": 100_000}, "valkey": {}}),
+    "idle": Scenario(idle.run, {"sqlite": {}, "valkey": {}}),
+    "http": Scenario(http.run, {"sqlite": {}}),
 }
 
 
@@ -28,8 +33,9 @@ def parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", help="run one scenario")
     run.add_argument("scenario", choices=sorted(SCENARIOS))
     run.add_argument("--store", choices=["sqlite", "valkey"])
-    for name in ("tasks", "payload", "slots", "processes", "runs"):
+    for name in ("tasks", "payload", "slots", "processes", "runs", "prefetch"):
         run.add_argument(f"--{name}", type=int)
+    run.add_argument("--seconds", type=float)
     run.add_argument("--synchronous", choices=["NORMAL", "FULL"])
     run.add_argument("--aof", choices=["no", "everysec", "always"])
     run.add_argument("--claims", choices=["single", "shared"])
@@ -38,15 +44,17 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def settings_of(scenario: Scenario, given: dict[str, Any]) -> Settings:
+def settings_of(scenario: Scenario, given: Mapping[str, Any]) -> Settings:
     """What was asked for, and the scenario's own words for the rest."""
-    own = {"store": scenario.stores[0], "tasks": scenario.tasks}
     asked = {
         name: value
         for name, value in given.items()
         if name in Settings.__struct_fields__ and value is not None
     }
-    return msgspec.convert(own | asked, Settings)
+    store = asked.get("store") or next(iter(scenario.stores))
+    if store not in scenario.stores:
+        raise ValueError(f"this scenario runs on {', '.join(scenario.stores)}, not on {store}")
+    return msgspec.convert({"store": store, **scenario.stores[store], **asked}, Settings)
 
 
 def main() -> None:
@@ -57,9 +65,10 @@ def main() -> None:
         show()
         return
     scenario = SCENARIOS[given["scenario"]]
-    settings = settings_of(scenario, given)
-    if settings.store not in scenario.stores:
-        commands.error(f"{given['scenario']} runs on {', '.join(scenario.stores)}, not on {settings.store}")
+    try:
+        settings = settings_of(scenario, given)
+    except ValueError as error:
+        commands.error(str(error))
     report = {
         "scenario": given["scenario"], "store": settings.store, "settings": msgspec.to_builtins(settings),
         **scenario.run(settings),

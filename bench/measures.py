@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Sequence
 from typing import TypeVar
+
+from valkey import Valkey
 
 N = TypeVar("N", int, float)
 
@@ -16,3 +19,18 @@ def median(values: Sequence[float]) -> float:
 def quantile(ordered: Sequence[N], share: float) -> N:
     """The value below which that share of the sorted values lies."""
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
+
+
+def client_cpu_seconds() -> float:
+    """Processor time of this process so far, all its threads together."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def server_cpu_seconds(url: str) -> float:
+    """Processor time of a Valkey server so far; other stores have none of their own."""
+    if not url.startswith("valkey://"):
+        return 0.0
+    with Valkey.from_url(url) as admin:
+        found = admin.info("cpu")
+    return float(found["used_cpu_user"] + found["used_cpu_sys"])

@@ -1,18 +1,17 @@
-"""How much memory a process takes that has very many executions waiting in its file."""
+"""What very many executions take: memory of the server for each, or of the process that has them in its file."""
 
 from __future__ import annotations
 
-import asyncio
-import shutil
-import tempfile
 from pathlib import Path
 
-from bench.s1 import drain
+from bench.places import Place, fresh
+from bench.queues import EngineQueue, drain_shared
 from bench.settings import Report, Settings
 from bench.work import creation, run_loop
-from flowfabric.storage.sqlite import SqliteStore
+from flowfabric.model.errors import FlowFabricError
+from flowfabric.storage.base import Upkeep
+from valkey import Valkey
 
-WAITING = 100_000
 BATCH = 500
 
 
@@ -20,28 +19,51 @@ def resident_mb() -> float:
     """Megabytes of memory that this process has touched and keeps."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
-    return int(line.split()[1]) / 1024
+    return round(int(line.split()[1]) / 1024, 1)
+
+
+def server_bytes(url: str) -> int:
+    """Bytes that a Valkey server has allocated."""
+    with Valkey.from_url(url) as admin:
+        return int(admin.info("memory")["used_memory"])
+
+
+async def submit(store: Upkeep, settings: Settings) -> None:
+    body = settings.body()
+    for begin in range(0, settings.tasks, BATCH):
+        count = min(BATCH, settings.tasks - begin)
+        replies = await store.apply_many([creation(store, body) for _ in range(count)])
+        assert not any(isinstance(reply, FlowFabricError) for reply in replies), replies
+
+
+async def of_process(place: Place, settings: Settings) -> Report:
+    """Look at this process with a store that holds very many."""
+    before = resident_mb()
+    store = await place.open()
+    await submit(store, settings)
+    found = {"waiting": settings.tasks, "rss_before_mb": before, "rss_mb": resident_mb()}
+    await store.close()
+    return found
+
+
+async def of_server(place: Place, settings: Settings) -> Report:
+    """Look at the server: with all waiting, then with all finished; what each takes beyond its payload."""
+    store = await place.open()
+    empty = server_bytes(place.url)
+    await submit(store, settings)
+    waiting = server_bytes(place.url)
+    done = await drain_shared(EngineQueue(store), settings.slots, "m")
+    finished = server_bytes(place.url)
+    await store.close()
+    assert done == settings.tasks
+    payload = len(settings.body())
+    return {
+        "bytes_waiting": round((waiting - empty) / done - payload),
+        "bytes_finished": round((finished - empty) / done - payload),
+    }
 
 
 def run(settings: Settings) -> Report:
-    """Submit very many, claim and complete some, and look."""
-    folder = Path(tempfile.mkdtemp(prefix="ff-bench-"))
-
-    async def main() -> Report:
-        before = resident_mb()
-        store = await SqliteStore.open(folder / "memory.db")
-        body = settings.body()
-        for _ in range(WAITING // BATCH):
-            await store.apply_many([creation(store, body) for _ in range(BATCH)])
-        waiting = resident_mb()
-        done = await asyncio.wait_for(drain(store, settings.slots, "m"), None) if settings.tasks == 0 else 0
-        await store.close()
-        return {
-            "waiting": WAITING, "rss_before_mb": round(before, 1), "rss_mb": round(waiting, 1), "drained": done,
-        }  # fmt: skip
-
-    try:
-        report: Report = run_loop(main())
-    finally:
-        shutil.rmtree(folder)
-    return report
+    """Memory does not depend on what else the machine does: once is enough."""
+    with fresh(settings) as place:
+        return run_loop((of_server if settings.store == "valkey" else of_process)(place, settings))

@@ -8,15 +8,13 @@ from typing import Any, NamedTuple, TypeVar
 from bench.measures import quantile
 from bench.places import Place, url_of, valkey_server
 from bench.settings import Report, Settings
+from bench.waits import deliver, suspend
 from bench.work import claim_of, creation, run_loop
-from flowfabric.model.conditions import Condition, Node, single
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.contracts.lease import Complete, Fail, Renew, RetryScheduled, Task
 from flowfabric.model.contracts.streams import AppendFrames, FrameInput, PutStep
-from flowfabric.model.contracts.waiting import Binding, DeliverSignal, Suspend, Suspended
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.storage.base import Upkeep
-from flowfabric.storage.minting import new_uuid
 
 R = TypeVar("R")
 
@@ -106,28 +104,6 @@ def _counted(before: dict[str, int], after: dict[str, int]) -> tuple[int, int]:
         for name in ("total_reads_processed", "total_writes_processed", "total_commands_processed")
     )
     return min(asked, answered), done
-
-
-def suspend(task: Task, count: int) -> Suspend:
-    """Suspend until the first signal on any of some fresh waitpoints."""
-    keys = tuple(f"wpk:{n}" for n in range(count))
-    condition = single(keys[0], "go")
-    if count > 1:
-        condition = Condition(form="tree", tree=(Node("Count", "", keys, "go", 1, "DistinctWaitpoints"),))
-    return Suspend(
-        execution_id=task.execution_id, fence=task.fence, suspension_id=new_uuid(),
-        waitpoints=tuple(Binding(new_uuid(), key) for key in keys), condition=condition,
-    )  # fmt: skip
-
-
-def deliver(execution_id: str, suspended: object) -> DeliverSignal:
-    """Signal the first waitpoint of a suspension."""
-    assert isinstance(suspended, Suspended)
-    waitpoint = suspended.waitpoint
-    return DeliverSignal(
-        execution_id=execution_id, waitpoint_id=waitpoint.waitpoint_id,
-        waitpoint_token=waitpoint.waitpoint_token, signal_id=new_uuid(), signal_name="go", payload=b"{}",
-    )  # fmt: skip
 
 
 async def create(store: Upkeep, count: int, settings: Settings, policy: bytes = b"") -> None:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.settings import Report
+import msgspec
+
+from bench.settings import Report, Settings
 
 RESULTS = Path(__file__).parent / "results"
-COLUMNS = (
-    "scenario", "store", "claims", "submit_per_s", "drain_per_s", "end_to_end_per_s", "ceiling_drain_per_s", "ratio",
-    "idle_p50_ms", "idle_p99_ms", "rss_mb",
-)  # fmt: skip
+SHAPING = ("slots", "processes", "payload", "synchronous", "aof", "claims", "prefetch")
+"""Settings that make other numbers; a report is kept for each combination."""
+
+
+def shape_of(settings: Mapping[str, Any]) -> str:
+    """Name what is not as usual."""
+    usual = msgspec.to_builtins(Settings())
+    return " ".join(f"{name}={settings[name]}" for name in SHAPING if settings[name] != usual[name])
 
 
 def keep(report: Report, path: Path | None) -> None:
@@ -22,29 +29,40 @@ def keep(report: Report, path: Path | None) -> None:
     print(text)
     if "rows" in report:
         print(table(report["rows"]))
-    settings = report["settings"]
-    name = f"{report['scenario']}_{report['store']}_{settings['processes']}_{settings['claims']}.json"
+    words = (report["scenario"], report["store"], shape_of(report["settings"]))
+    name = "_".join(filter(None, words)).replace(" ", "_")
     RESULTS.mkdir(exist_ok=True)
-    for target in (RESULTS / name, path):
+    for target in (RESULTS / f"{name}.json", path):
         if target is not None:
             target.write_text(text + "\n", encoding="utf-8")
 
 
 def show() -> None:
-    """Print what was kept: one table for all scenarios, and one for each that has rows of its own."""
-    reports: list[Report] = [
-        json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))
-    ]
-    plain = [report for report in reports if "rows" not in report]
-    print(table([{name: r.get(name, r["settings"].get(name, "")) for name in COLUMNS} for r in plain]))
+    """Print what was kept."""
+    paths = sorted(RESULTS.glob("*.json"))
+    print(tables([json.loads(path.read_text(encoding="utf-8")) for path in paths]))
+
+
+def tables(reports: Sequence[Report]) -> str:
+    """One table for each scenario, and one for each report that has rows of its own."""
+    found: list[str] = []
+    plain: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for report in reports:
+        shape = shape_of(report["settings"])
         if "rows" in report:
-            print(f"\n{report['scenario']} on {report['store']}\n\n{table(report['rows'])}")
+            found.append(f"{report['scenario']} {report['store']} {shape}\n\n{table(report['rows'])}")
+            continue
+        numbers = {name: value for name, value in report.items() if isinstance(value, int | float)}
+        plain[report["scenario"]].append({"store": report["store"], "settings": shape, **numbers})
+    return "\n\n".join([*(f"{name}\n\n{table(rows)}" for name, rows in plain.items()), *found])
 
 
-def table(rows: Sequence[dict[str, Any]]) -> str:
-    """Rows of the same fields as a table."""
-    if not rows:
-        return ""
-    lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(map(str, row.values())) for row in rows)]
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as a table; what a row does not have stays empty."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    lines = [
+        columns,
+        ["---"] * len(columns),
+        *([str(row.get(name, "")) for name in columns] for row in rows),
+    ]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)

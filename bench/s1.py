@@ -1,111 +1,111 @@
-"""Scenario 1: submit everything, then claim and complete with a fixed number of slots."""
+"""Scenario 1: submit everything, then claim and complete with a fixed number of slots; beside it a bare ceiling."""
 
 from __future__ import annotations
 
 import asyncio
 import multiprocessing
-import shutil
-import tempfile
 import time
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from bench import ceiling
-from bench.measures import median
-from bench.settings import Rates, Report, Settings
+from bench.ceilings import open_ceiling
+from bench.measures import client_cpu_seconds, median, quantile, server_cpu_seconds
+from bench.places import Place, fresh
+from bench.queues import EngineQueue, Queue, drain, submit_all
+from bench.settings import Report, Settings
 from bench.work import claim_of, creation, run_loop
 from flowfabric.engine.waiting import claim_when_ready
-from flowfabric.model.contracts.lease import Complete, Completed, Task
+from flowfabric.model.contracts.lease import Complete
 from flowfabric.storage.base import Commands
-from flowfabric.storage.sqlite import SqliteStore
 
 IDLE_ROUNDS = 100
+PROCESS_SECONDS = 600
 
 
-async def submit_all(store: Commands, settings: Settings) -> None:
-    numbers = iter(range(settings.tasks))
-    body = settings.body()
+class Span(NamedTuple):
+    """How long something took, and what it cost."""
 
-    async def submitter() -> None:
-        for _ in numbers:
-            await store.apply(creation(store, body))
-
-    await asyncio.gather(*(submitter() for _ in range(settings.slots)))
+    seconds: float
+    client_seconds: float
+    server_seconds: float
 
 
-async def drain(store: Commands, slots: int, name: str) -> int:
-    """Work as a worker does.
+class Found(NamedTuple):
+    """One side of one run."""
 
-    A slot is free when its handler has returned, so what is finished is completed in the same moment in which the
-    next tasks are claimed; at most `slots` handlers run at once.
-    """
-    done = 0
-    finished: tuple[Task, ...] = ()
-    while True:
-        completions = [
-            Complete(execution_id=task.execution_id, fence=task.fence, result=b"{}") for task in finished
-        ]
-        claiming = asyncio.ensure_future(store.apply(claim_of(name, slots)))
-        replies = await store.apply_many(completions)
-        assert all(isinstance(reply, Completed) for reply in replies), replies
-        done += len(replies)
-        finished = (await claiming).tasks  # a handler that does nothing returns at once
-        if not finished:
-            return done
+    tasks: int
+    submit: Span
+    drain: Span
 
-
-async def drain_one_by_one(store: Commands, slots: int, name: str) -> int:
-    """Let every slot claim for itself, one task at a time."""
-
-    async def slot(worker: str) -> int:
-        done = 0
-        while tasks := (await store.apply(claim_of(worker))).tasks:
-            (task,) = tasks
-            await store.apply(Complete(execution_id=task.execution_id, fence=task.fence, result=b"{}"))
-            done += 1
-        return done
-
-    return sum(await asyncio.gather(*(slot(f"{name}-{n}") for n in range(slots))))
+    def report(self) -> Report:
+        """Rates per second, and microseconds of processor time per task, submit included."""
+        both = self.submit.seconds + self.drain.seconds
+        client = self.submit.client_seconds + self.drain.client_seconds
+        server = self.submit.server_seconds + self.drain.server_seconds
+        return {
+            "submit_per_s": round(self.tasks / self.submit.seconds),
+            "drain_per_s": round(self.tasks / self.drain.seconds),
+            "end_to_end_per_s": round(self.tasks / both),
+            "client_us": round(client / self.tasks * 1e6, 1),
+            "client_drain_us": round(self.drain.client_seconds / self.tasks * 1e6, 1),
+            "server_us": round(server / self.tasks * 1e6, 1),
+            "server_drain_us": round(self.drain.server_seconds / self.tasks * 1e6, 1),
+        }
 
 
-async def drain_with(store: Commands, settings: Settings, slots: int, name: str) -> int:
-    """Drain in the way that the settings ask for."""
-    if settings.claims == "single":
-        return await drain_one_by_one(store, slots, name)
-    return await drain(store, slots, name)
+async def open_queue(place: Place, *, bare: bool) -> Queue[Any]:
+    return await open_ceiling(place) if bare else EngineQueue(await place.open())
 
 
-def drain_in_process(path: str, settings: Settings, name: str, ready: Any, go: Any, done: Any) -> None:
+class Meter:
+    """Measures one span, with the processor time of this process and of the server."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._begin = self._now()
+
+    def _now(self) -> tuple[float, float, float]:
+        return time.perf_counter(), client_cpu_seconds(), server_cpu_seconds(self._place.url)
+
+    def stop(self) -> Span:
+        """Say what has passed since the beginning."""
+        return Span(*(end - begin for begin, end in zip(self._begin, self._now(), strict=True)))
+
+
+def drain_in_process(
+    place: Place, settings: Settings, bare: bool, name: str, ready: Any, go: Any, done: Any
+) -> None:
     async def main() -> None:
-        store = await SqliteStore.open(path, synchronous=settings.synchronous)
+        queue = await open_queue(place, bare=bare)
         ready.release()
         await asyncio.to_thread(go.wait)
-        count = await drain_with(store, settings, settings.slots // settings.processes, name)
-        done.put((count, time.monotonic()))
-        await store.close()
+        used = client_cpu_seconds()
+        count = await drain(queue, settings, settings.slots // settings.processes, name)
+        done.put((count, time.monotonic(), client_cpu_seconds() - used))
+        await queue.close()
 
     run_loop(main())
 
 
-def drain_in_processes(path: str, settings: Settings) -> float:
-    """Let several processes drain one file; return the seconds from the start to the last completion."""
+def drain_in_processes(place: Place, settings: Settings, *, bare: bool) -> Span:
+    """Let several processes drain; the time runs from their common start to the last completion."""
     context = multiprocessing.get_context("spawn")
     ready, go, done = context.Semaphore(0), context.Event(), context.Queue()
     workers = [
-        context.Process(target=drain_in_process, args=(path, settings, f"p{n}", ready, go, done))
+        context.Process(target=drain_in_process, args=(place, settings, bare, f"p{n}", ready, go, done))
         for n in range(settings.processes)
     ]
     for worker in workers:
         worker.start()
     for _ in workers:
-        ready.acquire()
-    begin = time.monotonic()
+        assert ready.acquire(timeout=PROCESS_SECONDS)
+    begin, served = time.monotonic(), server_cpu_seconds(place.url)
     go.set()
-    results: list[tuple[int, float]] = [done.get(timeout=300) for _ in workers]
+    results: list[tuple[int, float, float]] = [done.get(timeout=PROCESS_SECONDS) for _ in workers]
+    served = server_cpu_seconds(place.url) - served
     for worker in workers:
         worker.join()
-    assert sum(count for count, _ in results) == settings.tasks
-    return max(ended for _, ended in results) - begin
+    assert sum(count for count, _, _ in results) == settings.tasks
+    return Span(max(ended for _, ended, _ in results) - begin, sum(used for _, _, used in results), served)
 
 
 async def idle(store: Commands, body: bytes) -> list[float]:
@@ -122,58 +122,41 @@ async def idle(store: Commands, body: bytes) -> list[float]:
     return sorted(times)
 
 
-async def engine_once(folder: Path, settings: Settings) -> tuple[Rates, list[float]]:
-    path = str(folder / "engine.db")
-    store = await SqliteStore.open(path, synchronous=settings.synchronous)
-    begin = time.perf_counter()
-    await submit_all(store, settings)
-    submitted = time.perf_counter() - begin
+async def once(place: Place, settings: Settings, *, bare: bool) -> tuple[Found, list[float]]:
+    """Submit and drain; the engine also works on single tasks that come while its worker waits."""
+    queue = await open_queue(place, bare=bare)
+    meter = Meter(place)
+    await submit_all(queue, settings)
+    submitted = meter.stop()
     if settings.processes > 1:
-        drained = await asyncio.to_thread(drain_in_processes, path, settings)
+        drained = await asyncio.to_thread(drain_in_processes, place, settings, bare=bare)
     else:
-        begin = time.perf_counter()
-        done = await drain_with(store, settings, settings.slots, "p0")
-        drained = time.perf_counter() - begin
+        meter = Meter(place)
+        done = await drain(queue, settings, settings.slots, "p0")
+        drained = meter.stop()
         assert done == settings.tasks
-    times = await idle(store, settings.body())
-    await store.close()
-    tasks = settings.tasks
-    return Rates(tasks / submitted, tasks / drained, tasks / (submitted + drained)), times
+    times = await idle(queue.store, settings.body()) if isinstance(queue, EngineQueue) else []
+    await queue.close()
+    return Found(settings.tasks, submitted, drained), times
+
+
+def one_run(settings: Settings) -> Report:
+    """Ceiling and engine by turns, so that drift of the machine meets both alike."""
+    with fresh(settings) as place:
+        ceiling, _ = run_loop(once(place, settings, bare=True))
+    with fresh(settings) as place:
+        engine, times = run_loop(once(place, settings, bare=False))
+    bare = ceiling.report()
+    return engine.report() | {
+        **{f"ceiling_{name}": value for name, value in bare.items()},
+        "idle_p50_ms": round(quantile(times, 0.5), 3),
+        "idle_p99_ms": round(quantile(times, 0.99), 3),
+    }
 
 
 def run(settings: Settings) -> Report:
-    """Engine and ceiling by turns, so that drift of the machine meets both alike."""
-    engine: list[Rates] = []
-    bare: list[Rates] = []
-    p50: list[float] = []
-    p99: list[float] = []
-    for _ in range(settings.runs):
-        folder = Path(tempfile.mkdtemp(prefix="ff-bench-"))
-        try:
-            bare.append(run_loop(ceiling.run(folder, settings)))
-            rates, times = run_loop(engine_once(folder, settings))
-        finally:
-            shutil.rmtree(folder)
-        engine.append(rates)
-        p50.append(times[len(times) // 2])
-        p99.append(times[int(len(times) * 0.99)])
-    drained = median([rates.drain for rates in engine])
-    top = median([rates.drain for rates in bare])
-    return {
-        "submit_per_s": round(median([rates.submit for rates in engine])),
-        "drain_per_s": round(drained),
-        "end_to_end_per_s": round(median([rates.end_to_end for rates in engine])),
-        "ceiling_submit_per_s": round(median([rates.submit for rates in bare])),
-        "ceiling_drain_per_s": round(top),
-        "ratio": round(drained / top, 3),
-        "idle_p50_ms": round(median(p50), 3),
-        "idle_p99_ms": round(median(p99), 3),
-        "runs": [
-            {
-                "submit_per_s": round(rates.submit), "drain_per_s": round(rates.drain),
-                "end_to_end_per_s": round(rates.end_to_end), "ceiling_drain_per_s": round(top_rates.drain),
-                "idle_p50_ms": round(half, 3), "idle_p99_ms": round(most, 3),
-            }
-            for rates, top_rates, half, most in zip(engine, bare, p50, p99, strict=True)
-        ],
-    }  # fmt: skip
+    """Several runs; the median of each number, and the ratio of the medians."""
+    runs = [one_run(settings) for _ in range(settings.runs)]
+    middle = {name: median([found[name] for found in runs]) for name in runs[0]}
+    ratio = round(middle["drain_per_s"] / middle["ceiling_drain_per_s"], 3)
+    return {**middle, "ratio": ratio, "runs": runs}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -23,32 +23,25 @@ class Settings(msgspec.Struct, frozen=True):
     aof: str = "no"
     """`no`: a Valkey server keeps nothing on disk; else its `appendfsync`."""
     claims: str = "single"
-    """`single`: every slot claims for itself, as the ceiling does, so that the ratio compares like with like.
-
-    `shared`: one worker claims for all its slots while it completes what is finished. Up to twice as many leases are
-    held then, and the ceiling does not batch: its ratio says what a worker gains by batching, not what deciding costs.
+    """`single`: every slot claims for itself. `shared`: one worker claims for all its slots while it completes what
+    is finished, so up to twice as many leases are held. The ceiling does the same: the ratio compares like with like.
     """
+    seconds: float = 10.0
+    """How long something lasts that has no end of its own."""
+    prefetch: int = 0
+    """Above 0: tasks that one process holds, claimed many at a time; the slots work on them."""
 
     def body(self) -> bytes:
         """A JSON text of the asked size."""
         return msgspec.json.encode({"text": "x" * max(0, self.payload - 11)})
 
 
-class Rates(NamedTuple):
-    """Tasks per second."""
-
-    submit: float
-    drain: float
-    end_to_end: float
-
-
 Report = dict[str, Any]
 
 
 class Scenario(NamedTuple):
-    """Something to measure, and where."""
+    """Something to measure."""
 
     run: Callable[[Settings], Report]
-    stores: tuple[str, ...]
-    """The first is taken when none is asked for."""
-    tasks: int = 10_000
+    stores: Mapping[str, Mapping[str, Any]]
+    """Where it runs, and what is otherwise there than in other scenarios; the first when none is asked for."""

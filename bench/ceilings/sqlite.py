@@ -7,22 +7,21 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
-from bench.settings import Rates, Settings
+from collections.abc import Callable, Sequence
+from typing import Any, Self
 
 SCHEMA = """
-create table job (
+create table if not exists job (
     k integer primary key, lane text, state integer default 0, priority integer default 0, epoch integer default 0,
     worker text, lease_until integer, ended integer, input blob, result blob
 );
-create index waiting on job (lane, priority desc, k) where state = 0;
-create index leased on job (lease_until) where state = 1;
-create table try (k integer, n integer, worker text, started integer, ended integer, primary key (k, n)) without rowid;
+create index if not exists waiting on job (lane, priority desc, k) where state = 0;
+create index if not exists leased on job (lease_until) where state = 1;
+create table if not exists try (
+    k integer, n integer, worker text, started integer, ended integer, primary key (k, n)
+) without rowid;
 """
-INSERT = "insert into job (k, lane, input) values (?, 'bench', ?)"
+INSERT = "insert into job (lane, input) values ('bench', ?)"
 CLAIM = """update job set state = 1, epoch = epoch + 1, worker = ?, lease_until = ? where k = (
     select k from job where lane = 'bench' and state = 0 order by priority desc, k limit 1
 ) returning k, epoch, input"""
@@ -30,13 +29,15 @@ TRY = "insert into try (k, n, worker, started) values (?, ?, ?, ?)"
 FINISH = "update job set state = 2, result = ?, ended = ?, lease_until = null where k = ? and epoch = ? and state = 1"
 TRIED = "update try set ended = ? where k = ? and n = ?"
 
+Job = tuple[int, int, bytes]
+"""Key, epoch, input."""
 Work = Callable[[sqlite3.Connection], Any]
 
 
 class Writer:
     """One thread; what is queued meanwhile shares a commit."""
 
-    def __init__(self, path: Path, synchronous: str) -> None:
+    def __init__(self, path: str, synchronous: str) -> None:
         self._loop = asyncio.get_running_loop()
         self._queue: queue.SimpleQueue[tuple[Work, asyncio.Future[Any]] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, args=(path, synchronous))
@@ -48,7 +49,7 @@ class Writer:
         self._queue.put((work, future))
         return future
 
-    def _run(self, path: Path, synchronous: str) -> None:
+    def _run(self, path: str, synchronous: str) -> None:
         db = sqlite3.connect(path, isolation_level=None)
         db.execute("pragma journal_mode = wal")
         db.execute(f"pragma synchronous = {synchronous}")
@@ -77,20 +78,23 @@ class Writer:
         await asyncio.to_thread(self._thread.join)
 
 
-def insert(k: int, body: bytes) -> Work:
+def insert(body: bytes) -> Work:
     def work(db: sqlite3.Connection) -> None:
-        db.execute(INSERT, (k, body))
+        db.execute(INSERT, (body,))
 
     return work
 
 
-def claim(worker: str) -> Work:
-    def work(db: sqlite3.Connection) -> Any:
+def claim(worker: str, limit: int) -> Work:
+    def work(db: sqlite3.Connection) -> list[Job]:
         now = int(time.time() * 1000)
-        row = db.execute(CLAIM, (worker, now + 30_000)).fetchone()
-        if row is not None:
+        found: list[Job] = []
+        while (
+            len(found) < limit and (row := db.execute(CLAIM, (worker, now + 30_000)).fetchone()) is not None
+        ):
             db.execute(TRY, (row[0], row[1], worker, now))
-        return row
+            found.append(row)
+        return found
 
     return work
 
@@ -104,34 +108,33 @@ def finish(k: int, epoch: int) -> Work:
     return work
 
 
-async def run(folder: Path, settings: Settings) -> Rates:
-    """Insert, claim and finish every job with the same number of slots as the engine."""
-    path = folder / "ceiling.db"
-    db = sqlite3.connect(path)
-    db.executescript(SCHEMA)
-    db.close()
-    writer = Writer(path, settings.synchronous)
-    body = settings.body()
-    numbers = iter(range(settings.tasks))
+class SqliteCeiling:
+    """Jobs in a file."""
 
-    async def submitter() -> None:
-        for k in numbers:
-            await writer.do(insert(k, body))
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
 
-    async def slot(worker: str) -> int:
-        done = 0
-        while (row := await writer.do(claim(worker))) is not None:
-            await writer.do(finish(row[0], row[1]))
-            done += 1
-        return done
+    @classmethod
+    async def open(cls, path: str, synchronous: str) -> Self:
+        """Open the file; the first makes its tables."""
+        db = sqlite3.connect(path)
+        db.executescript(SCHEMA)
+        db.close()
+        return cls(Writer(path, synchronous))
 
-    begin = time.perf_counter()
-    await asyncio.gather(*(submitter() for _ in range(settings.slots)))
-    middle = time.perf_counter()
-    done = await asyncio.gather(*(slot(f"w{n}") for n in range(settings.slots)))
-    end = time.perf_counter()
-    assert sum(done) == settings.tasks
-    await writer.close()
-    return Rates(
-        settings.tasks / (middle - begin), settings.tasks / (end - middle), settings.tasks / (end - begin)
-    )
+    async def submit(self, body: bytes) -> None:
+        """Add one job."""
+        await self._writer.do(insert(body))
+
+    async def claim(self, worker: str, limit: int) -> Sequence[Job]:
+        """Take the oldest."""
+        jobs: Sequence[Job] = await self._writer.do(claim(worker, limit))
+        return jobs
+
+    async def finish(self, tasks: Sequence[Job]) -> None:
+        """End jobs with a result."""
+        await asyncio.gather(*(self._writer.do(finish(k, epoch)) for k, epoch, _ in tasks))
+
+    async def close(self) -> None:
+        """Finish what is queued, then close."""
+        await self._writer.close()

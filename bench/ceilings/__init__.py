@@ -1,0 +1,17 @@
+"""Ceilings: the same work by bare statements or functions that decide nothing, for the ratio of a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.ceilings.sqlite import SqliteCeiling
+from bench.ceilings.valkey import ValkeyCeiling
+from bench.places import Place
+from bench.queues import Queue
+
+
+async def open_ceiling(place: Place) -> Queue[Any]:
+    """Open what stands beside the engine on the same kind of store."""
+    if place.url.startswith("valkey://"):
+        return await ValkeyCeiling.open(place.url)
+    return await SqliteCeiling.open(place.url, place.options["synchronous"])

@@ -1,0 +1,142 @@
+"""The bench measures what it says: every scenario runs on every store that it names, and its tables are right."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import __main__ as bench
+from bench import idle, operations, reports, s3
+from bench.measures import median, quantile
+from bench.places import Place, fresh
+from bench.queues import drain, submit_all
+from bench.s1 import drain_in_processes, open_queue
+from bench.settings import Settings
+from bench.work import run_loop
+
+SMALL: dict[str, dict[str, Any]] = {
+    "s1": {"tasks": 40, "runs": 1},
+    "s2": {"tasks": 3, "runs": 1},
+    "s3": {"slots": 4, "seconds": 0.2, "payload": 64},
+    "s5": {"tasks": 40, "runs": 1},
+    "operations": {"tasks": 2, "runs": 1},
+    "memory": {"tasks": 20},
+    "idle": {"seconds": 0.1, "slots": 2},
+}
+PLACES = [(name, store) for name in SMALL for store in bench.SCENARIOS[name].stores]
+
+
+def small(name: str, store: str, **more: Any) -> Settings:
+    return bench.settings_of(bench.SCENARIOS[name], {"store": store, **SMALL[name], **more})
+
+
+@pytest.mark.parametrize(("name", "store"), PLACES)
+def test_a_scenario_runs(name: str, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3, "TASK_SECONDS", 0.2)
+    monkeypatch.setattr(s3, "RENEW_SECONDS", 0.05)
+    monkeypatch.setattr(idle, "SETTLE_SECONDS", 0.1)
+    found = bench.SCENARIOS[name].run(small(name, store))
+    expected = {
+        "s1": ("ratio", "drain_per_s", "ceiling_drain_per_s", "client_us", "idle_p50_ms"),
+        "s2": ("resumed_p50_ms", "round_p99_ms"),
+        "s3": ("renewals_per_s", "completed"),
+        "s5": ("claims_per_s", "wait_p99_ms"),
+        "memory": ("bytes_finished", "bytes_waiting") if store == "valkey" else ("rss_mb",),
+        "idle": ("cpu_percent",),
+        "operations": (),
+    }[name]
+    assert all(found[number] > 0 for number in expected), found
+    assert found.get("lost_leases", 0) == found.get("wrong_claims", 0) == 0
+    if name == "s1":
+        assert (found["server_us"] > 0) == (store == "valkey")
+    if name == "operations":
+        assert {row["operation"]: row["round_trips"] for row in found["rows"]}["claim 32"] == 1
+
+
+@pytest.mark.parametrize("store", ["sqlite", "valkey"])
+@pytest.mark.parametrize("bare", [False, True])
+@pytest.mark.parametrize("shape", [{}, {"claims": "shared"}, {"prefetch": 10}], ids=str)
+def test_every_shape_drains_everything(store: str, bare: bool, shape: dict[str, Any]) -> None:
+    settings = small("s1", store, **shape)
+
+    async def main() -> tuple[int, int]:
+        with fresh(settings) as place:
+            queue = await open_queue(place, bare=bare)
+            await submit_all(queue, settings)
+            counts = [await drain(queue, settings, 4, "a"), await drain(queue, settings, 4, "b")]
+            await queue.close()
+            return counts[0], counts[1]
+
+    assert run_loop(main()) == (40, 0)
+
+
+def test_processes_share_the_work() -> None:
+    settings = small("s1", "valkey", processes=2)
+
+    async def submit(place: Place) -> None:
+        queue = await open_queue(place, bare=True)
+        await submit_all(queue, settings)
+        await queue.close()
+
+    with fresh(settings) as place:
+        run_loop(submit(place))
+        span = drain_in_processes(place, settings, bare=True)  # fails unless every task was ended once
+    assert min(span) > 0
+
+
+def test_quantiles() -> None:
+    assert median([3.0, 1.0, 2.0]) == 2.0
+    assert quantile(list(range(100)), 0.99) == 99
+    assert quantile([7], 0.99) == 7
+
+
+def test_of_several_runs_the_lowest_counts() -> None:
+    noisy = operations.Row("claim 1", 9, 1, 20, 50, 60, 900, 950, 80)
+    quiet = operations.Row("claim 1", 9, 1, 20, 55, 58, 70, 99, 81)
+    assert operations.quietest([[noisy], [quiet]]) == [
+        operations.Row("claim 1", 9, 1, 20, 50, 58, 70, 99, 80)
+    ]
+
+
+def test_only_what_clients_send_is_counted() -> None:
+    assert idle.sent_command('+1.5 [0 127.0.0.1:4711] "FCALL" "ff_claim" "1" "x"\r\n') == "FCALL ff_claim"
+    assert idle.sent_command('+1.5 [0 127.0.0.1:4711] "TIME"\r\n') == "TIME"
+    assert idle.sent_command('+1.5 [0 lua] "ZADD" "ff:due" "1" "x"\r\n') is None
+
+
+def test_a_scenario_knows_its_stores() -> None:
+    with pytest.raises(ValueError, match="runs on valkey, not on sqlite"):
+        small("operations", "sqlite")
+    assert small("s3", "valkey", slots=None).slots == 100
+
+
+def test_every_option_is_explained() -> None:
+    text = (Path(bench.__file__).parent / "README.md").read_text(encoding="utf-8")
+    (commands,) = (each for each in bench.parser()._actions if isinstance(each, argparse._SubParsersAction))
+    for name, command in commands.choices.items():
+        assert f"python -m bench {name}" in text
+        for action in command._actions:
+            for option in action.option_strings:
+                assert option in {"-h", "--help"} or f"`{option}`" in text, option
+    assert all(f"`{name}`" in text for name in bench.SCENARIOS)
+
+
+def test_reports_are_kept_and_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(reports, "RESULTS", tmp_path)
+    for aof in ("no", "everysec"):
+        settings = {field: getattr(Settings(aof=aof), field) for field in Settings.__struct_fields__}
+        reports.keep({"scenario": "s1", "store": "valkey", "settings": settings, "ratio": 0.5}, None)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "s1_valkey.json",
+        "s1_valkey_aof=everysec.json",
+    ]
+    assert json.loads((tmp_path / "s1_valkey.json").read_text(encoding="utf-8"))["ratio"] == 0.5
+    capsys.readouterr()
+    reports.show()
+    assert "| valkey | aof=everysec | 0.5 |" in capsys.readouterr().out
