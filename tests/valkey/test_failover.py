@@ -29,6 +29,11 @@ def progress(server: ValkeyServer) -> int:
     return int(info(server, "replication")["slave_repl_offset"])
 
 
+async def demoted(server: ValkeyServer) -> None:
+    """Wait until a primary has become a replica."""
+    await until(lambda: info(server, "replication")["role"] == "slave")
+
+
 async def test_with_confirmed_answers_the_death_of_the_primary_loses_nothing() -> None:
     """Of two replicas one must confirm: the one that has more goes on, as a sentinel would choose.
 
@@ -81,7 +86,7 @@ async def test_a_planned_change_loses_nothing_and_leaves_nobody_behind() -> None
                 for old, new in ((first, second), (second, first)):
                     await load.more(200)
                     ask(old, "FAILOVER", "TO", "127.0.0.1", new.port, "TIMEOUT", 10_000)
-                    await until(lambda old=old: info(old, "replication")["role"] == "slave")
+                    await demoted(old)
                     address.target = new.port
                     await load.more(200)
                     await following(new)
