@@ -12,6 +12,7 @@ from flowfabric.storage.memory import MemoryStore
 from flowfabric.storage.sqlite import SqliteStore
 from support.clock import ManualClock
 from support.valkey import valkey
+from support.valkey_cluster import valkey_cluster
 
 Chance = Callable[[], float]
 
@@ -50,6 +51,7 @@ STORES: dict[str, Callable[[Path, ManualClock, Chance], AbstractAsyncContextMana
     "sqlite": sqlite,
     "sqlite-memory": sqlite_memory,
     "valkey": valkey,
+    "valkey-cluster": valkey_cluster,
 }
 
 CHOSEN = tuple(name for name in os.environ.get("FF_TEST_STORES", "").split(",") if name)

@@ -40,14 +40,14 @@ class ValkeyServer:
             probe.bind(("127.0.0.1", 0))
             self.port: int = probe.getsockname()[1]
         self.url = f"valkey://127.0.0.1:{self.port}/0"
-        self._options = options
+        self.options = options
         self.start()
 
     def start(self) -> None:
         """Start it, or start it again with what its files hold."""
         quiet = ("--save", "", "--appendonly", "no", "--loglevel", "warning", "--bind", "127.0.0.1")
         self.process = subprocess.Popen(
-            [server_binary(), "--port", str(self.port), "--dir", str(self.folder), *quiet, *self._options],
+            [server_binary(), "--port", str(self.port), "--dir", str(self.folder), *quiet, *self.options],
             stdout=subprocess.DEVNULL,
         )
         self._await_start()

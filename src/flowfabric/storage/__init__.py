@@ -79,13 +79,19 @@ async def _open_sqlite(path: str, **options: Any) -> Upkeep:
 
 async def _open_valkey(url: str, **options: Any) -> Upkeep:
     try:
-        from flowfabric.storage.valkey import ValkeyStore  # noqa: PLC0415 - a driver loads when its URL is opened
+        from flowfabric.storage.valkey import open_valkey  # noqa: PLC0415 - a driver loads when its URL is opened
     except ImportError as error:
         raise invalid("url", "valkey:// needs the driver: pip install 'flowfabric[valkey]'") from error
-    return await ValkeyStore.open(url, **options)
+    return await open_valkey(url, **options)
 
 
-_OPENERS: Final[dict[str, Opener]] = {"sqlite": _open_sqlite, "valkey": _open_valkey, "valkeys": _open_valkey}
+_OPENERS: Final[dict[str, Opener]] = {
+    "sqlite": _open_sqlite,
+    "valkey": _open_valkey,
+    "valkeys": _open_valkey,
+    "valkey+cluster": _open_valkey,
+    "valkeys+cluster": _open_valkey,
+}
 
 
 async def _seed(store: Upkeep) -> None:

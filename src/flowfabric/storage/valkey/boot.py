@@ -10,10 +10,11 @@ from typing import Any, Final
 
 from libvalkey import ReplyError
 
-from flowfabric.model.errors import PartitionMismatch, SchemaTooNew, StoreUnusable
+from flowfabric.model.errors import FlowFabricError, PartitionMismatch, SchemaTooNew, StoreUnusable
 from flowfabric.model.ids import Partitions
 from flowfabric.storage.valkey import keys, library
 from flowfabric.storage.valkey.client import Client, refuse_library
+from flowfabric.storage.valkey.cluster import Cluster
 from flowfabric.storage.valkey.faults import NO_FUNCTION, of_reply
 from flowfabric.storage.valkey.patience import Patience
 from flowfabric.storage.valkey.servers import check_server
@@ -36,12 +37,29 @@ RIGHTS: Final = "~ff:* &ff:wake:* +@all -@admin -@dangerous +info"
 async def prepare(client: Client, partitions: Partitions, patience: Patience) -> None:
     """Check the server and what it holds, and load the library."""
     await patience.keep(lambda: check_server(client, clustered=False))
-    await _check_marker(client, partitions)
+    await _check_marker(client, partitions, MARK)
     await _check_library(client)
     await _check_rights(client)
 
 
-async def _check_marker(client: Client, partitions: Partitions) -> None:
+async def prepare_cluster(cluster: Cluster, partitions: Partitions, mark: str, patience: Patience) -> None:
+    """Check every server of a cluster and what it holds, and load the library on each."""
+    await patience.keep(lambda: _check_cluster(cluster))
+    await _check_marker(cluster, partitions, mark)
+    for node in await cluster.nodes():
+        await _check_library(node)
+        await _check_rights(node)
+
+
+async def _check_cluster(cluster: Cluster) -> None:
+    slots = await cluster.slots(anew=True)
+    for node in await cluster.nodes():
+        await check_server(node, clustered=True)
+    if not slots.complete:
+        raise Unreachable(f"{cluster.where}: no server holds some of the slots; CLUSTER SLOTS shows which")
+
+
+async def _check_marker(client: Client | Cluster, partitions: Partitions, mark: str) -> None:
     """Record format and counts at first boot; refuse others later, because ids carry their partition for ever."""
     wanted = {
         "marker": MARKER,
@@ -50,18 +68,20 @@ async def _check_marker(client: Client, partitions: Partitions) -> None:
         "num_budget_partitions": str(partitions.budget),
         "num_quota_partitions": str(partitions.quota),
     }
-    known, foreign = await client.several([("EXISTS", MARK), ("EXISTS", REFERENCE)])
+    known, foreign = await client.several([("EXISTS", mark), ("EXISTS", REFERENCE)])
     if foreign == 1 and known == 0:
         raise StoreUnusable("this server holds data of another FlowFabric; use another database")
-    calls: list[tuple[Any, ...]] = [("HSETNX", MARK, field, value) for field, value in wanted.items()]
-    replies = await client.several([*calls, ("HGETALL", MARK)])
+    calls: list[tuple[Any, ...]] = [("HSETNX", mark, field, value) for field, value in wanted.items()]
+    replies = await client.several([*calls, ("HGETALL", mark)])
     for reply in replies:
         if isinstance(reply, ReplyError):
             raise of_reply(reply, "boot")
+        if isinstance(reply, FlowFabricError):
+            raise reply
     flat: list[bytes] = replies[-1]
     stored = {flat[at].decode(): flat[at + 1].decode() for at in range(0, len(flat), 2)}
     if stored["marker"] != MARKER:
-        raise StoreUnusable(f"{MARK} is marked as '{stored['marker']}', not as ours")
+        raise StoreUnusable(f"{mark} is marked as '{stored['marker']}', not as ours")
     if int(stored["format"]) > FORMAT:
         raise SchemaTooNew(f"the data has format {stored['format']}; this FlowFabric knows {FORMAT}")
     for field, value in wanted.items():

@@ -58,6 +58,16 @@ class Client:
                 raise reply
         return replies
 
+    @property
+    def host(self) -> str:
+        """The name of the server."""
+        return str(self.pool.connection_kwargs.get("host", "localhost"))
+
+    async def questions(self, calls: Sequence[Arguments]) -> list[Any]:
+        """Ask several things in one write; every error is returned in place."""
+        replies = await self._questions.ask(calls)
+        return [self._translated(reply, call) for reply, call in zip(replies, calls, strict=True)]
+
     async def names(self) -> list[bytes]:
         """Return the names of all keys of ours on this server."""
         found: set[bytes] = set()

@@ -26,16 +26,31 @@ from flowfabric.model.errors import (
 )
 
 NO_FUNCTION: Final = "ERR Function not found"
+REDIRECTS: Final = frozenset({"MOVED", "ASK"})
+
+
+class NotAsked(Unreachable):
+    """Nothing was done, so that asking again, there or elsewhere, is safe."""
+
+
+class Redirected(NotAsked):
+    """Another server of the cluster holds the slot (`MOVED`), or will (`ASK`)."""
+
+    def __init__(self, text: str, word: str, address: str) -> None:
+        super().__init__(text)
+        self.word = word
+        self.address = address
+
 
 _BY_WORD: Final[dict[str, type[FlowFabricError]]] = {
     "OOM": StoreFull,
     "MISCONF": StoreFull,
     "LOADING": StoreBusy,
     "BUSY": StoreBusy,
-    "TRYAGAIN": StoreBusy,
-    "CLUSTERDOWN": Unreachable,
-    "MASTERDOWN": Unreachable,
-    "READONLY": Unreachable,
+    "TRYAGAIN": NotAsked,
+    "CLUSTERDOWN": NotAsked,
+    "MASTERDOWN": NotAsked,
+    "READONLY": NotAsked,
     "NOREPLICAS": Unreachable,
     "UNBLOCKED": Unreachable,
     "NOAUTH": StoreUnusable,
@@ -69,6 +84,8 @@ def of_reply(error: ReplyError, what: str) -> FlowFabricError:
     if str(error).startswith(NO_FUNCTION):  # it was loaded a moment ago
         return StoreBusy(f"{what}: somebody removes the function library; nothing was done, try again")
     word = "NOPERM" if str(error).startswith(_INSIDE) else first_word(error)
+    if word in REDIRECTS:
+        return Redirected(f"{what}: {error}", word, str(error).rpartition(" ")[2])
     remedy = _REMEDIES.get(word, "")
     text = str(error).partition(_ARGUMENTS)[0]
     return _BY_WORD.get(word, InternalError)(f"{what}: {text}{f' ({remedy})' if remedy else ''}")
@@ -93,7 +110,7 @@ def of_connecting(error: Exception, where: str) -> FlowFabricError:
     if isinstance(error, ResponseError) and not isinstance(error, MasterDownError):
         return StoreUnusable(f"{where} refuses the connection: {error}")
     if isinstance(error, ValkeyError | OSError | TimeoutError):
-        return Unreachable(f"{where} cannot be reached: {str(error) or type(error).__name__}")
+        return NotAsked(f"{where} cannot be reached: {str(error) or type(error).__name__}")
     return InternalError(f"{where}: {error!r}")
 
 

@@ -88,19 +88,17 @@ def scored(flat: list[bytes]) -> list[Numbered]:
     return [(int(float(flat[at + 1])), flat[at].decode()) for at in range(0, len(flat), 2)]
 
 
-def queue(
-    layout: Layout, lane_id: str, after_score: int, after_id: str, limit: int
-) -> Plan[tuple[Execution, ...]]:
+def queue(lane_id: str, after_score: int, after_id: str, limit: int) -> Plan[tuple[Execution, ...]]:
     """Read what may be claimed on a lane after a place in its order."""
     names = yield from routes(lane_id)
     rows: list[Numbered] = []
     for route in names:
-        rows += yield from _after(layout, keys.route(route), (after_score, after_id), limit)
+        rows += yield from _after(keys.route(route), (after_score, after_id), limit)
     runs = yield from executions([execution_id for _, execution_id in sorted(rows)[:limit]])
     return tuple(runs)
 
 
-def _after(layout: Layout, name: str, start: Numbered, limit: int) -> Plan[list[Numbered]]:
+def _after(name: str, start: Numbered, limit: int) -> Plan[list[Numbered]]:
     """Read members after a score and a member; those of the same score are in the order of their text."""
     found: list[Numbered] = []
     size = limit + 1

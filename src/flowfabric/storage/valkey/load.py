@@ -18,7 +18,7 @@ Row = tuple[Any, ...]
 
 PATIENCE: Final = 50
 PAUSE_SECONDS: Final = 0.002
-"""How often, and for how long, a reader of a cluster's feed waits for lines that it has seen to be sure of their place."""
+"""How often, and how long each time, a reader of a cluster's feed waits until the place of what it has seen is sure."""
 
 
 class Loader:
@@ -108,7 +108,7 @@ class Loader:
         self.space.learn(("history", key), tuple(told(found[0][1][1]).event for found in entries if found))
 
     def _feed(self, key: Row) -> Plan[None]:
-        """Read lines in the order of their positions; on a cluster only those before which nothing can come any more."""
+        """Read lines in order; on a cluster only those before which nothing can come any more."""
         after, limit = key
         asked = share(limit, len(self.layout.homes))
         for _ in range(PATIENCE):
@@ -177,7 +177,7 @@ class Loader:
         self.space.learn(("executions", key), page)
 
     def _queue(self, key: Row) -> Plan[None]:
-        runs = yield from lists.queue(self.layout, *key)
+        runs = yield from lists.queue(*key)
         self.space.learn(("queue", key), runs)
 
     def _partition(self, key: Row) -> Plan[None]:

@@ -25,6 +25,7 @@ from flowfabric.storage.front import Front
 from flowfabric.storage.valkey import inspect
 from flowfabric.storage.valkey.boot import prepare
 from flowfabric.storage.valkey.client import Client
+from flowfabric.storage.valkey.cluster import Cluster
 from flowfabric.storage.valkey.faults import of_reply
 from flowfabric.storage.valkey.keys import SINGLE, Layout
 from flowfabric.storage.valkey.load import Loader
@@ -48,7 +49,11 @@ class ValkeyStore(Front):
     """Executions in a Valkey server."""
 
     def __init__(
-        self, client: Client, clock: Clock | None, partitions: Partitions, chance: Callable[[], float]
+        self,
+        client: Client | Cluster,
+        clock: Clock | None,
+        partitions: Partitions,
+        chance: Callable[[], float],
     ) -> None:
         super().__init__(clock or self._server_time, partitions)
         self._client = client
@@ -57,7 +62,7 @@ class ValkeyStore(Front):
         self._ahead = 0
         self._chance = chance
         self._summaries = Summaries()
-        self._wakeups = Wakeups(client, self.hub)
+        self._wakeups = Wakeups(client, self.hub, self._told, self._deaf)
         self._watch: asyncio.Task[None] | None = None
 
     @classmethod
@@ -80,20 +85,26 @@ class ValkeyStore(Front):
         """
         counts = partitions or Partitions()
         counts.check()
-        client = Client(url, timeout, wait=wait)
+        client = cls._reach(url, timeout, wait)
         try:
-            await prepare(client, counts, Patience(patience))
             store = cls(client, clock, counts, chance)
-            if clock is None:
-                await store._look_at_clock()
-                store._watch = asyncio.create_task(store._watch_clock())
+            await store._prepare(Patience(patience))
+            await store._start_clock()
         except BaseException:
             client.close()
             raise
         return store
 
+    @staticmethod
+    def _reach(url: str, timeout: float, wait: int) -> Client | Cluster:
+        return Client(url, timeout, wait=wait)
+
+    async def _prepare(self, patience: Patience) -> None:
+        assert isinstance(self._client, Client)
+        await prepare(self._client, self._partitions, patience)
+
     @property
-    def client(self) -> Client:
+    def client(self) -> Client | Cluster:
         """The way to the server, for tests that count."""
         return self._client
 
@@ -102,8 +113,17 @@ class ValkeyStore(Front):
     def _server_time(self) -> int:
         return time.time_ns() // 1_000_000 + self._ahead
 
+    async def _start_clock(self) -> None:
+        await self._look_at_clock()
+        if self._own_clock is None:
+            self._watch = asyncio.create_task(self._watch_clock())
+
+    async def _server_clock(self) -> list[bytes]:
+        time: list[bytes] = await self._client.call("TIME")
+        return time
+
     async def _look_at_clock(self) -> None:
-        seconds, micros = await self._client.call("TIME")
+        seconds, micros = await self._server_clock()
         self._ahead = int(seconds) * 1_000 + int(micros) // 1_000 - time.time_ns() // 1_000_000
 
     async def _watch_clock(self) -> None:
@@ -182,7 +202,7 @@ class ValkeyStore(Front):
                 for call, chance in calls
             ]
         )
-        return [_read(call, reply) for (call, _), reply in zip(calls, raw, strict=True)]
+        return [read_answer(call, reply) for (call, _), reply in zip(calls, raw, strict=True)]
 
     async def _ask(self, question: Question[Any]) -> Any:
         try:
@@ -224,6 +244,7 @@ class ValkeyStore(Front):
             for request in requests
         ]
         if plain and plain[0][0] == NAMES:
+            assert isinstance(self._client, Client)
             return [await self._client.names()]
         replies = await self._client.several(plain)
         return [
@@ -233,6 +254,12 @@ class ValkeyStore(Front):
 
     def _time(self) -> str:
         return "" if self._own_clock is None else str(self._own_clock())
+
+    def _told(self, topic: str, payload: bytes) -> None:
+        """Hear what the server says with a wake-up."""
+
+    def _deaf(self) -> None:
+        """Know that wake-ups may have been missed."""
 
     def subscribe(self, topics: Iterable[str]) -> AbstractAsyncContextManager[Listener]:
         """Listen to topics; when this begins, nothing that happens is lost any more."""
@@ -276,7 +303,8 @@ class ValkeyStore(Front):
         self._client.close()
 
 
-def _read(call: Call, raw: Any) -> Any:
+def read_answer(call: Call, raw: Any) -> Any:
+    """Turn a raw reply into the typed answer, or an error."""
     if isinstance(raw, FlowFabricError):
         return raw
     try:

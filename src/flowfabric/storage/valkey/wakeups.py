@@ -13,6 +13,7 @@ from libvalkey import ReplyError
 
 from flowfabric.model.errors import FlowFabricError, StoreClosed, Unreachable
 from flowfabric.storage.valkey.client import Client
+from flowfabric.storage.valkey.cluster import Cluster
 from flowfabric.storage.valkey.faults import of_reply
 from flowfabric.storage.valkey.keys import CHANNEL
 from flowfabric.storage.valkey.wire import CONNECT_SECONDS, Future, Wire, dial
@@ -85,9 +86,14 @@ class Ear(Wire):
 class Wakeups:
     """Follows the listeners of a hub."""
 
-    def __init__(self, client: Client, hub: Hub) -> None:
+    def __init__(
+        self, client: Client | Cluster, hub: Hub, told: Callable[[str, bytes], None], deaf: Callable[[], None]
+    ) -> None:
+        """Wake the listeners of a hub; `told` hears what comes with a wake-up first, `deaf` that some may be lost."""
         self._client = client
         self._hub = hub
+        self._told = told
+        self._deaf = deaf
         self._wanted: Counter[str] = Counter()
         self._ear: Ear | None = None
         self._ready: asyncio.Future[Ear] | None = None
@@ -155,6 +161,7 @@ class Wakeups:
                 continue
             self._ready.set_result(ear)
             if heard_before:
+                self._deaf()
                 self._hub.publish({EVERYTHING})
             heard_before = True
             await self._watch(ear)
@@ -186,6 +193,7 @@ class Wakeups:
             ear.say("PING")
 
     def _heard(self, topic: str, text: bytes) -> None:
+        self._told(topic, text)
         if topic == "due":
             self._hub.publish((), int(text))
         else:

@@ -14,7 +14,7 @@ from valkey.exceptions import ValkeyError
 
 from flowfabric.model.errors import StoreUnusable, Unreachable
 from flowfabric.storage.resolve import without_password
-from flowfabric.storage.valkey.faults import of_connecting
+from flowfabric.storage.valkey.faults import NotAsked, of_connecting
 
 CONNECT_SECONDS: Final = 5.0
 """For all that happens until a connection can be used: name, TCP, TLS, password, database."""
@@ -53,7 +53,7 @@ class Wire(asyncio.Protocol):
         """Send one call; its reply may be an error of the server."""
         future: Future = self._loop.create_future()
         if not self.alive:
-            future.set_exception(Unreachable("the connection is gone; nothing was asked"))
+            future.set_exception(NotAsked("the connection is gone; nothing was asked"))
             return future
         if not self._out:
             self._loop.call_soon(self._flush)

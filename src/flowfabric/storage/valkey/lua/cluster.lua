@@ -28,31 +28,40 @@ local function held(keys, command, found)
   end
 end
 
+-- How queues begin: home, lane, route, score and id of each that is not empty.
+local function begin(fronts, heads)
+  for i = 1, #fronts do
+    local front = fronts[i]
+    local head = redis.call('ZRANGE', front.key, 0, 0, 'WITHSCORES')
+    if head[1] then
+      for _, part in ipairs({front.home, front.lane, front.route, head[2], head[1]}) do heads[#heads + 1] = part end
+    end
+  end
+end
+
 -- ff_look <home> <now or ''> <packed Claim> <home ...>: look for the best work of a claim, without taking it.
--- Reply: ids that the claim holds already, then [score, id ...] of the best, as many as it wants, then
--- [home, lane, route, score, id ...] of how each queue that the worker may serve begins.
+-- Reply: ids that the claim holds already, then [score, id, worn ...] of the best, as many as it wants beside those that
+-- are worn out (1) and will end instead of being taken, then [home, lane, route, score, id ...] of how every queue of its
+-- lanes begins.
 reading('ff_look', function(_, args)
   local command = ff.as('Claim', cmsgpack.unpack(args[2]))
-  local space, mine, fronts = ff.new_space(ff.keys.SINGLE, args[1], 0), {}, {}
+  local space, mine, served, others = ff.new_space(ff.keys.SINGLE, args[1], 0), {}, {}, {}
   for i = 3, #args do
     local keys = ff.keys.at(args[i])
     if command.claim_id ~= '' then held(keys, command, mine) end
-    ff.routes(keys, command.lanes, command.kinds, command.capabilities, fronts)
+    ff.routes(keys, command.lanes, command.kinds, command.capabilities, served, others)
   end
-  local heads, best = {}, {}
-  local following = ff.queue(space, fronts, command.namespace, 1, space.find)
-  local run = following()
-  for i = 1, #fronts do
-    local front = fronts[i]
-    if front.head then
-      for _, part in ipairs({front.home, front.lane, front.route, ff.digits(front.score), front.head}) do
-        heads[#heads + 1] = part
-      end
-    end
-  end
-  while run and #best < 2 * command.max_tasks do
-    best[#best + 1], best[#best + 2] = ff.digits(ff.score(run)), run.execution_id
-    run = following()
+  local best, heads = {}, {}
+  begin(served, heads)
+  begin(others, heads)
+  local following = ff.queue(space, served, command.namespace, 1, space.find)
+  local wanted = command.max_tasks
+  while wanted > 0 do
+    local run = following()
+    if not run then break end
+    local worn = run.lifecycle_phase == 'active' and ff.at_reclaim_cap(run)
+    if not worn then wanted = wanted - 1 end
+    for _, part in ipairs({ff.digits(ff.score(run)), run.execution_id, worn and 1 or 0}) do best[#best + 1] = part end
   end
   return {mine, best, heads}
 end)
@@ -66,9 +75,10 @@ ff.operation('ff_seen', 'Claim', function(space, command)
   return {ff.digits(worker.last_heartbeat_at + math.min(ff.limits.RENOTE_MS, math.floor(worker.liveness_ttl_ms / 3)))}
 end)
 
--- ff_reserve <home> <time> <namespace> <key> <id> <window> <confirmed, 0 or 1>: let an idempotency key stand for an id that
--- lives in another partition. Until its execution is known to exist, the id is kept in a list of its own, so that the
--- next caller creates it if this one did not come to it. Reply: the id that the key stands for, 1 when confirmed.
+-- ff_reserve <home> <time> <namespace> <key> <id or ''> <window> <confirmed, 0 or 1>: let an idempotency key stand for an
+-- id that lives in another partition; without an id, only look. Until its execution is known to exist, the id is kept
+-- in a list of its own, so that the next caller creates it if this one did not come to it. Reply: the id that the key
+-- stands for, 1 when confirmed.
 redis.register_function('ff_reserve', function(keys, args)
   local space = ff.new_space(keys[1], args[1], 0)
   local namespace, key, id, window, confirmed = unpack(args, 2, 6)
@@ -77,6 +87,8 @@ redis.register_function('ff_reserve', function(keys, args)
     local known = cmsgpack.unpack(memo.value)
     if type(known) == 'string' then return {known, 1} end
     if confirmed == '0' or known[1] ~= id then return {known[1], 0} end
+  elseif id == '' then
+    return {'', 0}
   end
   space:put('memo', ff.new('Memo', {
     value = cmsgpack.pack(confirmed == '1' and id or {id}),

@@ -24,16 +24,18 @@ local function open_lanes(keys, lanes)
   return open
 end
 
--- The routes of lanes that are not paused, as far as kinds (nil: any) and capabilities reach.
-function ff.routes(keys, lanes, kinds, capabilities, found)
+-- Append the routes of lanes that are not paused to `found`, as far as kinds (nil: any) and capabilities reach; the
+-- others to `others`, if that is wanted.
+function ff.routes(keys, lanes, kinds, capabilities, found, others)
   local offered, wanted = as_set(capabilities), kinds and as_set(kinds)
   local open = open_lanes(keys, lanes)
   for i = 1, #open do
     local routes = redis.call('SMEMBERS', keys.routes(open[i]))
     for j = 1, #routes do
       local kind, needed = string.match(routes[j], '^(.-)%z(.*)$')
-      if (not wanted or wanted[kind]) and covered(needed, offered) then
-        found[#found + 1] = {
+      local list = (not wanted or wanted[kind]) and covered(needed, offered) and found or others
+      if list then
+        list[#list + 1] = {
           key = keys.route(open[i], routes[j]), home = keys.home, lane = open[i], route = routes[j],
           ids = {}, scores = {}, at = 1, offset = 0,
         }
@@ -51,7 +53,6 @@ local function fill(space, front, count)
     front.ids[#front.ids + 1] = page[i]
     front.scores[#front.scores + 1] = tonumber(page[i + 1])
   end
-  if front.offset == 0 then front.head, front.score = front.ids[1], front.scores[1] end
   front.offset = front.offset + #front.ids
   front.complete = #front.ids < count
 end

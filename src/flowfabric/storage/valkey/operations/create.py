@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from msgspec.structs import astuple
 
@@ -17,6 +17,12 @@ _INPUT: Final = _FIELDS.index("input_payload")
 _POLICY: Final = _FIELDS.index("policy")
 
 
+class Reserved(NamedTuple):
+    """The key stands for an id of another partition of the cluster, whose execution may not exist yet."""
+
+    execution_id: str
+
+
 def _pack(command: CreateExecution) -> Packed:
     """Parse the policy here; whether its refusal counts is judged there, after duplicates."""
     fields: list[Any] = list(astuple(command))
@@ -29,7 +35,7 @@ def _pack(command: CreateExecution) -> Packed:
 
 
 @operation(CreateExecution, "ff_create_execution", pack=_pack)
-def _created(_: CreateExecution, reply: Reply) -> Created | Duplicate:
+def _created(_: CreateExecution, reply: Reply) -> Created | Duplicate | Reserved:
     outcome, execution_id, state = (
         reply.text("outcome"),
         reply.text("execution_id"),
@@ -37,4 +43,6 @@ def _created(_: CreateExecution, reply: Reply) -> Created | Duplicate:
     )
     if outcome == "created":
         return Created(execution_id, Public(state))
+    if outcome == "reserved":
+        return Reserved(execution_id)
     return Duplicate(execution_id, Public(state) if state else "")

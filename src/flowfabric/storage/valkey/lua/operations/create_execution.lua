@@ -4,7 +4,8 @@
 -- Command   CreateExecution; `policy` is the parsed record (Policy), or {refusal = {code, text, field, detail...}}
 --           when the text was refused: judged after duplicates, as everywhere
 -- Blobs     1 input, 2 policy as it came
--- Reply     "created" | "duplicate", execution id, public state ('' once it has been purged)
+-- Reply     "created" | "duplicate", execution id, public state ('' once it has been purged); on a cluster "reserved" when
+--           the key stands for an id of another partition that may not exist yet (ff_reserve)
 -- Keeps     an id and a living idempotency key stand for one execution for ever
 
 local function state_of(space, id)
@@ -15,7 +16,11 @@ end
 local function existing(space, command)
   if command.idempotency_key ~= '' then
     local memo = space:get('memo', 'create', command.namespace, command.idempotency_key)
-    if memo and memo.expires_at > space.now then return state_of(space, cmsgpack.unpack(memo.value)) end
+    if memo and memo.expires_at > space.now then
+      local id = cmsgpack.unpack(memo.value)
+      if type(id) == 'table' then return {'reserved', id[1], ''} end
+      return state_of(space, id)
+    end
   end
   return space:find(command.execution_id) and state_of(space, command.execution_id)
 end

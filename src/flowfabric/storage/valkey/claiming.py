@@ -1,0 +1,191 @@
+"""Claiming on a cluster, where the work of a lane lies in many slots.
+
+One task is claimed where the hints say that the best lies, in one round trip. When that brings nothing, and for more
+than one task, every server is asked what its best is, and each task is then claimed by its place: two round trips, and
+"none" is true when no server has any.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
+
+from flowfabric.model.contracts.base import Command
+from flowfabric.model.contracts.lease import Claim, Claimed, Release, Task
+from flowfabric.model.ids import mint
+from flowfabric.storage.valkey.cluster import Cluster, raised
+from flowfabric.storage.valkey.hints import Head, Hints, Note
+from flowfabric.storage.valkey.keys import Layout, leases
+from flowfabric.storage.valkey.operations import OPERATIONS, Call
+from flowfabric.storage.valkey.operations.calls import encode
+
+ROUNDS: Final = 50
+"""How often a claim looks again when others were faster everywhere."""
+MAX_LOOK: Final = 256
+ONE_OF_SEVERAL: Final = b""
+Asked = Callable[[Sequence[tuple[str, Call]]], Awaitable[list[Any]]]
+"""Calls functions in homes and returns what they answered, or errors in place."""
+
+
+class Look(NamedTuple):
+    """What a look at all servers found."""
+
+    held: list[str]
+    best: list[tuple[Head, bool]]
+    """In order; those that are worn out, and end instead of being taken, are marked."""
+    heads: list[Note]
+
+
+class Claimer:
+    """Claims for one store."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        layout: Layout,
+        hints: Hints,
+        *,
+        ask: Asked,
+        apply: Callable[[Command[Any]], Awaitable[Any]],
+        time: Callable[[], str],
+        number: Callable[[], int],
+    ) -> None:
+        self._cluster = cluster
+        self._layout = layout
+        self._hints = hints
+        self._ask = ask
+        self._apply = apply
+        self._time = time
+        self._number = number
+
+    async def claim(self, command: Claim) -> Claimed:
+        """Select and lease the best work of some lanes."""
+        if command.max_tasks == 1 and self._hints.know(command.lanes):
+            found = await self._by_hint(command)
+            if found is not None:
+                return found
+        taken: list[Task] = []
+        asked = 0  # ids of leases are never used twice
+        for turn in range(ROUNDS):
+            wanted = command.max_tasks - len(taken)
+            # Where others were faster, the next look reaches further, and each claimer chooses for itself.
+            look = await self._look(command, min(wanted << 2 * turn, MAX_LOOK), repeat=not turn)
+            if look.held:
+                return await self._again(command, look.held)
+            if not look.best:
+                break
+            best = [head for head, _ in look.best]
+            if turn and len(best) > wanted:
+                best = sorted(random.sample(best, wanted))
+            taken += await self._take(command, best, asked)
+            asked += len(best)
+            if len(taken) >= command.max_tasks:
+                break
+        return Claimed(tuple(taken))
+
+    async def _by_hint(self, command: Claim) -> Claimed | None:
+        best = self._hints.best(command)
+        if best is None:
+            return None
+        bound = (b"", b"") if best.elsewhere is None else _bound(best.elsewhere)
+        call = Call(command, OPERATIONS[Claim], (_packed(command), *bound, b"repeat"))
+        if not command.claim_id:
+            (answer,) = raised(await self._ask([(best.home, call)]))
+            return answer if answer.tasks else None
+        # Whether it is a repeat is asked at the same time: that costs nothing when it is not, as nearly always.
+        held, answers = await asyncio.gather(self._held(command), self._ask([(best.home, call)]))
+        (answer,) = raised(answers)
+        before = set(held) - {task.execution_id for task in answer.tasks}
+        if not before:
+            return answer if answer.tasks else None
+        for task in answer.tasks:
+            await self._apply(
+                Release(execution_id=task.execution_id, fence=task.fence, reason="the claim was a repeat")
+            )
+        return await self._again(command, sorted(before))
+
+    async def _held(self, command: Claim) -> list[str]:
+        name = leases(command.worker_instance_id)
+        answers = raised(
+            await self._cluster.per_server(
+                self._layout.homes,
+                lambda homes: (
+                    "FCALL_RO", "ff_each", 1, homes[0], self._layout.width, "HGETALL", name, 0, *homes,
+                ),
+            )
+        )  # fmt: skip
+        wanted = command.claim_id.encode()
+        flats = [flat for answer in answers for flat in answer[1:]]
+        return [
+            flat[at].decode() for flat in flats for at in range(0, len(flat), 2) if flat[at + 1] == wanted
+        ]
+
+    async def _look(self, command: Claim, count: int, *, repeat: bool) -> Look:
+        """Ask every server for its best; and on the first time, what the claim holds already."""
+        command = replace(command, max_tasks=count, claim_id=command.claim_id if repeat else "")
+        number = (
+            self._number()
+        )  # what is written from now on has a greater one, and counts more than this look
+        packed, now = _packed(command), self._time()
+        answers = raised(
+            await self._cluster.per_server(
+                self._layout.homes, lambda homes: ("FCALL_RO", "ff_look", 1, homes[0], now, packed, *homes)
+            )
+        )
+        look = Look([], [], [])
+        for held, best, heads in answers:
+            look.held.extend(one.decode() for one in held)
+            look.best.extend(
+                ((int(best[at]), best[at + 1].decode()), bool(best[at + 2])) for at in range(0, len(best), 3)
+            )
+            for at in range(0, len(heads), 5):
+                home, lane, route, score, execution_id = (part.decode() for part in heads[at : at + 5])
+                look.heads.append(Note(home, number, lane, route, (int(score), execution_id)))
+        look.best.sort()
+        del look.best[_enough(look.best, command.max_tasks) :]
+        self._hints.looked_at(command.lanes, number, look.heads)
+        return look
+
+    async def _take(self, command: Claim, best: list[Head], asked: int) -> list[Task]:
+        """Claim each by its place: the best of its partition, and nothing behind it."""
+        calls = []
+        for place, head in enumerate(best, asked):
+            one = replace(command, max_tasks=1, mint=mint(command.mint, 2 * place))
+            arguments = (_packed(one), *_bound(head), ONE_OF_SEVERAL)
+            calls.append((self._layout.home_of(head[1]), Call(one, OPERATIONS[Claim], arguments)))
+        answers = await self._ask(calls)
+        taken = [task for answer in answers if isinstance(answer, Claimed) for task in answer.tasks]
+        if not taken:
+            raised(answers)
+        return taken
+
+    async def _again(self, command: Claim, held: list[str]) -> Claimed:
+        """Return the tasks that a claim holds already."""
+        homes = dict.fromkeys(self._layout.home_of(execution_id) for execution_id in held)
+        call = Call(command, OPERATIONS[Claim], (_packed(command), b"", b"", b"repeat"))
+        answers = raised(await self._ask([(home, call) for home in homes]))
+        tasks = [task for answer in answers for task in answer.tasks]
+        # Ids of leases follow each other in the order in which they were taken.
+        return Claimed(tuple(sorted(tasks, key=lambda task: task.fence.lease_id)))
+
+
+def _enough(best: list[tuple[Head, bool]], wanted: int) -> int:
+    """How many of the best are needed for so many tasks."""
+    for place, (_, worn) in enumerate(best):
+        wanted -= not worn
+        if not wanted:
+            return place + 1
+    return len(best)
+
+
+def _packed(command: Claim) -> bytes:
+    fields, _ = OPERATIONS[Claim].pack(command)
+    return encode(fields)
+
+
+def _bound(head: Head) -> tuple[bytes, bytes]:
+    return str(head[0]).encode(), head[1].encode()

@@ -1,0 +1,290 @@
+"""The store on a cluster: every function works in one slot, and what belongs to several is put together here."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from flowfabric.model.contracts.base import Command
+from flowfabric.model.contracts.create import CreateExecution, Duplicate, OpenLane, PauseLane, UnpauseLane
+from flowfabric.model.contracts.lease import Claim, Claimed
+from flowfabric.model.contracts.upkeep import (
+    HeartbeatWorker,
+    MarkWorkerDead,
+    RegisterWorker,
+    RotateSecret,
+    SeedSecret,
+)
+from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.ids import Partitions
+from flowfabric.model.policy import parse_policy
+from flowfabric.model.presence import RENOTE_MS, presence_key
+from flowfabric.storage.base import Clock
+from flowfabric.storage.valkey import keys, lists
+from flowfabric.storage.valkey.boot import prepare_cluster
+from flowfabric.storage.valkey.claiming import Claimer
+from flowfabric.storage.valkey.client import Client
+from flowfabric.storage.valkey.cluster import Cluster, raised
+from flowfabric.storage.valkey.copies import spread
+from flowfabric.storage.valkey.following import Following
+from flowfabric.storage.valkey.hints import Hints, Note
+from flowfabric.storage.valkey.keys import Layout
+from flowfabric.storage.valkey.operations import Call, call_of
+from flowfabric.storage.valkey.operations.create import Reserved
+from flowfabric.storage.valkey.patience import Patience
+from flowfabric.storage.valkey.requests import EACH, NAMES, PAUSE, Gathered, Request
+from flowfabric.storage.valkey.store import Drawn, ValkeyStore, read_answer
+
+LEAD_MS: Final = 10
+"""How far the numbers of a group run ahead of the clock, so that they follow each other on all servers."""
+QUARTERS_PER_MS: Final = 4_000
+"""Numbers are counted in quarters of microseconds (numbers.lua)."""
+_LANES: Final = (OpenLane, PauseLane, UnpauseLane)
+_WORKERS: Final = (RegisterWorker, HeartbeatWorker, MarkWorkerDead)
+_SECRETS: Final = (SeedSecret, RotateSecret)
+_LANE: Final = "lane:"
+
+
+class ClusterStore(ValkeyStore):
+    """Executions in a Valkey cluster: `valkey+cluster://[user:password@]host:port[,host:port…]`."""
+
+    def __init__(
+        self,
+        cluster: Client | Cluster,
+        clock: Clock | None,
+        partitions: Partitions,
+        chance: Callable[[], float],
+    ) -> None:
+        super().__init__(cluster, clock, partitions, chance)
+        assert isinstance(cluster, Cluster)
+        self._cluster = cluster
+        self._layout = Layout(partitions.flow, clustered=True)
+        self._number = 0
+        """The greatest number that was seen: what is asked from now on gets greater ones, on any server."""
+        self._hints = Hints()
+        self._following = Following(self._wakeups, self._hints)
+        self._signs: dict[tuple[str, str], tuple[Claim, int]] = {}
+        self._claimer = Claimer(
+            cluster, self._layout, self._hints,
+            ask=self._ask_in, apply=self.apply, time=self._time, number=lambda: self._number,
+        )  # fmt: skip
+
+    @staticmethod
+    def _reach(url: str, timeout: float, wait: int) -> Client | Cluster:
+        return Cluster(url, timeout, wait=wait)
+
+    async def _prepare(self, patience: Patience) -> None:
+        await prepare_cluster(self._cluster, self._partitions, self._layout.common + keys.STORE, patience)
+        await spread(self._cluster, self._layout)
+
+    async def _server_clock(self) -> list[bytes]:
+        time: list[bytes] = await (await self._cluster.nodes())[0].call("TIME")
+        return time
+
+    # Calls.
+
+    async def _ask_functions(self, calls: Sequence[Drawn]) -> list[Any]:
+        placed = [(self._layout.home_for(call.command), call) for call, _ in calls]
+        answers = await self._ask_in(placed, [chance for _, chance in calls])
+        for place, answer in enumerate(answers):
+            if isinstance(answer, Reserved):
+                answers[place] = await self._decide_apart(calls[place][0].command, calls[place][1])
+        return answers
+
+    async def _ask_in(
+        self, placed: Sequence[tuple[str, Call]], chances: Sequence[float] | None = None
+    ) -> list[Any]:
+        if not placed:
+            return []
+        now, width, seen = self._time(), self._layout.width, self._number
+        if len(placed) > 1:
+            seen = max(seen, (self._server_time() + LEAD_MS) * QUARTERS_PER_MS)
+        raw = await self._cluster.functions(
+            [
+                (
+                    "FCALL", call.operation.function, 1, home, f"{now}/{seen + place * width}/{width}",
+                    repr(chances[place] if chances else 0.0), *call.arguments,
+                )
+                for place, (home, call) in enumerate(placed)
+            ]
+        )  # fmt: skip
+        return [
+            read_answer(call, self._noted(home, reply))
+            for (home, call), reply in zip(placed, raw, strict=True)
+        ]
+
+    def _noted(self, home: str, reply: Any) -> Any:
+        """Take in what an answer tells beside itself."""
+        if not isinstance(reply, list) or reply[0] not in {2, 3}:
+            return reply
+        number, *heads = reply[1]
+        for lane, route, score, execution_id in heads:
+            self._note(home, int(number), lane.decode(), route, score, execution_id)
+        self._number = max(self._number, int(number))
+        return [reply[0] - 2, *reply[2:]]
+
+    def _note(
+        self, home: str, number: int, lane: str, route: bytes, score: bytes, execution_id: bytes
+    ) -> None:
+        head = (int(float(score)), execution_id.decode()) if execution_id else None
+        self._hints.note(Note(home, number, lane, route.decode(), head))
+
+    def _told(self, topic: str, payload: bytes) -> None:
+        """Hear how a queue of another process's doing begins; without details, forget what was known."""
+        if not topic.startswith(_LANE):
+            return
+        lane = topic.removeprefix(_LANE)
+        if not payload:
+            self._hints.forget(lane)
+            return
+        home, number, route, score, execution_id = msgspec.msgpack.decode(payload)
+        self._number = max(self._number, int(number))
+        self._note(home, int(number), lane, route.encode(), score.encode(), execution_id.encode())
+
+    def _deaf(self) -> None:
+        self._hints.forget()
+
+    async def _answers(self, requests: Sequence[Request]) -> list[Any]:
+        return list(await asyncio.gather(*(self._answer(request) for request in requests)))
+
+    async def _answer(self, request: Request) -> Any:
+        verb = request[0]
+        if verb == EACH:
+            return await self._gather(request)
+        if verb == PAUSE:
+            return await asyncio.sleep(request[1])
+        if verb == NAMES:
+            found = [await node.names() for node in await self._cluster.nodes()]
+            return [name for names in found for name in names]
+        if verb == "MGET":
+            return raised(await self._cluster.several([("GET", key) for key in request[1:]]))
+        (answer,) = await self._cluster.several([request])
+        return answer
+
+    async def _gather(self, request: Request) -> Gathered:
+        _, verb, name, *rest = request
+        head = (self._layout.width, verb, name, len(rest), *rest)
+        answers = raised(
+            await self._cluster.per_server(
+                self._layout.homes, lambda homes: ("FCALL_RO", "ff_each", 1, homes[0], *head, *homes)
+            )
+        )
+        replies = [reply for answer in answers for reply in answer[1:]]
+        return Gathered(replies, min(int(answer[0]) for answer in answers))
+
+    async def _function(self, name: str, *arguments: str | bytes) -> Any:
+        (reply,) = raised(
+            await self._cluster.functions([("FCALL", name, 1, self._layout.common, self._time(), *arguments)])
+        )
+        return reply
+
+    # Commands that belong to more than one slot.
+
+    def _is_one_call(self, command: Command[Any]) -> bool:
+        if isinstance(command, (Claim, *_LANES, *_WORKERS)):
+            return False
+        if isinstance(command, CreateExecution) and command.idempotency_key:
+            key_home = self._layout.home_of_key(command.namespace, command.idempotency_key)
+            if key_home != self._layout.home_of(command.execution_id):
+                return False
+        return super()._is_one_call(command)
+
+    async def _decide_apart(self, command: Command[Any], chance: float) -> Any:
+        try:
+            if isinstance(command, Claim):
+                return await self._claim(command)
+            if isinstance(command, CreateExecution):
+                return await self._create_elsewhere(command, chance)
+            if isinstance(command, _LANES):
+                return await self._in_all_homes(command, chance)
+            if isinstance(command, _WORKERS):
+                self._signs.clear()
+                (answer,) = await self._ask_functions([(call_of(command), chance)])
+                return answer
+            answer = await super()._decide_apart(command, chance)
+            if isinstance(command, _SECRETS):
+                await spread(self._cluster, self._layout)
+        except FlowFabricError as error:
+            return error
+        return answer
+
+    async def _claim(self, command: Claim) -> Claimed:
+        await self._following.follow(command.lanes)
+        claimed, _ = await asyncio.gather(self._claimer.claim(command), self._give_sign(command))
+        return claimed
+
+    async def _give_sign(self, command: Claim) -> None:
+        """Note that a worker lives, unless that was done lately."""
+        who = presence_key(command)
+        last, until = self._signs.get(who, (None, 0))
+        now = self.now()
+        same = last is not None and (last.lanes, last.capabilities) == (command.lanes, command.capabilities)
+        if same and until - RENOTE_MS <= now < until:
+            return
+        fields = call_of(command).arguments[0]
+        (reply,) = raised(
+            await self._cluster.functions(
+                [
+                    (
+                        "FCALL", "ff_seen", 1, self._layout.common, f"{self._time()}/0/{self._layout.width}",
+                        "0", fields,
+                    )
+                ]
+            )
+        )  # fmt: skip
+        self._signs[who] = (command, int(reply[2]))
+
+    async def _in_all_homes(self, command: Command[Any], chance: float) -> Any:
+        """Decide about a lane, then write it into every partition, where claims look."""
+        call = call_of(command)
+        (answer,) = await self._ask_in([(self._layout.common, call)], [chance])
+        if not isinstance(answer, FlowFabricError):
+            raised(await self._ask_in([(home, call) for home in self._layout.homes]))
+            self._hints.forget(command.lane_id)  # type: ignore[attr-defined]
+        return answer
+
+    async def _create_elsewhere(self, command: CreateExecution, chance: float) -> Any:
+        """Create under a key that lives in another partition than the id: reserve it there first."""
+        home = self._layout.home_of_key(command.namespace, command.idempotency_key)
+        wanted, window = "", 0  # with a policy that will be refused, only whether it is a duplicate is asked
+        with contextlib.suppress(FlowFabricError):
+            window = parse_policy(command.policy).dedup_window_ms
+            wanted = command.execution_id
+
+        async def reserve(execution_id: str, confirmed: str) -> tuple[str, bool]:
+            time = f"{self._time()}/0/{self._layout.width}"
+            key = (command.namespace, command.idempotency_key, execution_id, str(window), confirmed)
+            (reply,) = raised(await self._cluster.functions([("FCALL", "ff_reserve", 1, home, time, *key)]))
+            return reply[0].decode(), bool(reply[1])
+
+        execution_id, created = await reserve(wanted, "0")
+        if created:
+            runs = await self.carry_out(lists.executions([execution_id]))
+            return Duplicate(execution_id, runs[0].public_state if runs else "")
+        here = replace(command, execution_id=execution_id or command.execution_id, idempotency_key="")
+        (answer,) = await self._ask_functions([(call_of(here), chance)])
+        if not isinstance(answer, FlowFabricError):
+            await reserve(execution_id, "1")
+        return answer
+
+    # Upkeep.
+
+    async def collect(self, limit: int = 1000) -> int:
+        """Delete what has expired and is never read again; and mend what a crash left different in the partitions."""
+        await spread(self._cluster, self._layout)
+        homes = (*self._layout.homes, self._layout.common)
+        time = self._time()
+        answers = await self._cluster.functions(
+            [("FCALL", "ff_collect", 1, home, time, str(limit)) for home in homes]
+        )
+        return sum(int(answer) for answer in raised(answers))
+
+    async def close(self) -> None:
+        """Let everything go."""
+        await self._following.close()
+        await super().close()

@@ -1,0 +1,114 @@
+"""A real cluster of three for tests: one for each test process, on loopback, without files; emptied before each use."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import valkey as driver
+from flowfabric.storage.base import Upkeep
+from flowfabric.storage.valkey import ClusterStore
+from support.clock import ManualClock
+from support.valkey import ValkeyServer
+
+PRIMARIES: Final = 3
+SLOTS: Final = 16_384
+FORM_SECONDS: Final = 30.0
+NODE_TIMEOUT_MS: Final = 2_000
+
+
+def cluster_node(*options: str) -> ValkeyServer:
+    """Start a server that can be part of a cluster."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        bus: int = probe.getsockname()[1]
+    return ValkeyServer(
+        "--cluster-enabled", "yes", "--cluster-port", str(bus), "--cluster-node-timeout", str(NODE_TIMEOUT_MS),
+        "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0", *options,
+    )  # fmt: skip
+
+
+def ask(server: ValkeyServer, *arguments: Any) -> Any:
+    """Send one command to one server."""
+    connection: Any = driver.connection.Connection(port=server.port, socket_timeout=10)  # type: ignore[no-untyped-call]
+    try:
+        connection.send_command(*arguments)
+        return connection.read_response()
+    finally:
+        connection.disconnect()
+
+
+class ValkeyCluster:
+    """Servers that share the slots."""
+
+    def __init__(self, *options: str, primaries: int = PRIMARIES) -> None:
+        self.servers = [cluster_node(*options) for _ in range(primaries)]
+        share = SLOTS // primaries
+        for place, server in enumerate(self.servers):
+            last = SLOTS - 1 if place == primaries - 1 else (place + 1) * share - 1
+            ask(server, "CLUSTER", "ADDSLOTSRANGE", place * share, last)
+            ask(server, "CLUSTER", "SET-CONFIG-EPOCH", place + 1)
+        for server in self.servers[1:]:
+            self.meet(server)
+        self._await(lambda server: b"cluster_state:ok" in _raw(ask(server, "CLUSTER", "INFO")))
+        self._await(
+            lambda server: _raw(ask(server, "CLUSTER", "NODES")).count(b"connected") == len(self.servers)
+        )
+        self.url = "valkey+cluster://" + ",".join(f"127.0.0.1:{server.port}" for server in self.servers)
+
+    def meet(self, server: ValkeyServer) -> None:
+        """Bring a server into the cluster."""
+        first = self.servers[0]
+        bus = server.options[server.options.index("--cluster-port") + 1]
+        ask(first, "CLUSTER", "MEET", "127.0.0.1", server.port, bus)
+
+    def _await(self, holds: Any) -> None:
+        end = time.monotonic() + FORM_SECONDS
+        while not all(holds(server) for server in self.servers):
+            if time.monotonic() > end:
+                raise TimeoutError("the cluster does not form")
+            time.sleep(0.02)
+
+    def empty(self) -> None:
+        """Delete everything but functions."""
+        for server in self.servers:
+            ask(server, "FLUSHALL")
+
+    def stop(self) -> None:
+        for server in self.servers:
+            server.stop()
+
+
+def _raw(reply: Any) -> bytes:
+    """Read a reply that the driver may have taken apart already."""
+    return reply if isinstance(reply, bytes) else str(reply).encode()
+
+
+_shared: list[ValkeyCluster] = []
+
+
+def shared_cluster() -> ValkeyCluster:
+    """The cluster of this test process, formed when it is first wanted and stopped at the end."""
+    if not _shared:
+        cluster = ValkeyCluster()
+        atexit.register(cluster.stop)
+        _shared.append(cluster)
+    return _shared[0]
+
+
+@asynccontextmanager
+async def valkey_cluster(_folder: Path, clock: ManualClock, chance: object) -> AsyncIterator[Upkeep]:
+    """A store on an empty cluster."""
+    assert callable(chance)
+    cluster = shared_cluster()
+    cluster.empty()
+    store = await ClusterStore.open(cluster.url, clock=clock, chance=chance)
+    yield store
+    await store.close()
+    await asyncio.sleep(0)
