@@ -85,7 +85,7 @@ async def test_a_server_that_nobody_vouches_for(
     other = Authority(tmp_path, "other")
     async with secured(authority.server(HOST)) as between:
         for query in ("", f"?ssl_ca_certs={other.file}"):
-            with pytest.raises(StoreUnusable, match="not trusted: .*ssl_ca_certs"):
+            with pytest.raises(StoreUnusable, match=r"not trusted: .*ssl_ca_certs"):
                 await open_store(f"valkeys://{HOST}:{between.port}/0{query}")
 
 

@@ -10,7 +10,13 @@ from typing import Any, Final
 
 from libvalkey import ReplyError
 
-from flowfabric.model.errors import FlowFabricError, PartitionMismatch, SchemaTooNew, StoreUnusable
+from flowfabric.model.errors import (
+    FlowFabricError,
+    PartitionMismatch,
+    SchemaTooNew,
+    StoreUnusable,
+    Unreachable,
+)
 from flowfabric.model.ids import Partitions
 from flowfabric.storage.valkey import keys, library
 from flowfabric.storage.valkey.client import Client, refuse_library
