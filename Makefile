@@ -44,8 +44,9 @@ format: $(READY)  ## put code and imports in order
 	@$(BIN)/ruff check --quiet --select I --fix
 	@$(BIN)/ruff format --quiet
 
-bench: $(READY)  ## measure the embedded store
+bench: $(READY)  ## measure both stores beside what their engines could do at most
 	@$(BIN)/python -m bench run s1 --store sqlite
+	@$(BIN)/python -m bench run s1 --store valkey
 	@$(BIN)/python -m bench report
 
 soak: $(READY)  ## simulate for MINUTES minutes (10)
@@ -55,5 +56,5 @@ docs: $(READY)  ## write docs/reference anew from the code
 	@$(BIN)/python -m tools.generate_docs
 
 clean:  ## remove everything that make and the tools made
-	@rm -rf .venv .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	@rm -rf .venv .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .bench build dist
 	@find $(HOUSE) examples tools -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""`python -m bench run SCENARIO` and `python -m bench report`; bench/README.md explains every option."""
+"""The command line: `run`, `peers` and `report`; bench/README.md explains every option."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any, Final
 import msgspec
 
 from bench import http, idle, memory, operations, s1, s2, s3, s5
+from bench.peers.catalogue import PEERS
+from bench.peers.s1 import run as beside
 from bench.reports import keep, show
 from bench.settings import Scenario, Settings
 
@@ -22,24 +24,31 @@ SCENARIOS: Final = {
     "operations": Scenario(operations.run, {"valkey": {"tasks": 1_000}}),
     "memory": Scenario(memory.run, {"sqlite": {"tasks": 100_000}, "valkey": {}}),
     "idle": Scenario(idle.run, {"sqlite": {}, "valkey": {}}),
-    "http": Scenario(http.run, {"sqlite": {}}),
+    "http": Scenario(http.run, {"sqlite": {}, "valkey": {}}),
 }
+BESIDE: Final = {"valkey": {"tasks": 5_000, "processes": 2}}
 
 
 def parser() -> argparse.ArgumentParser:
     """Every option once; what is not given is the scenario's own."""
     top = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     commands = top.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("run", help="run one scenario")
+    shared = argparse.ArgumentParser(add_help=False)
+    for name in ("tasks", "payload", "slots", "processes", "runs"):
+        shared.add_argument(f"--{name}", type=int)
+    shared.add_argument("--aof", choices=["no", "everysec", "always"])
+    shared.add_argument("--json", type=Path, help="write the report there too")
+    run = commands.add_parser("run", parents=[shared], help="run one scenario")
     run.add_argument("scenario", choices=sorted(SCENARIOS))
     run.add_argument("--store", choices=["sqlite", "valkey"])
-    for name in ("tasks", "payload", "slots", "processes", "runs", "prefetch"):
-        run.add_argument(f"--{name}", type=int)
     run.add_argument("--seconds", type=float)
     run.add_argument("--synchronous", choices=["NORMAL", "FULL"])
-    run.add_argument("--aof", choices=["no", "everysec", "always"])
     run.add_argument("--claims", choices=["single", "shared"])
-    run.add_argument("--json", type=Path, help="write the report there too")
+    run.add_argument("--prefetch", type=int)
+    peers = commands.add_parser("peers", parents=[shared], help="run other task queues beside ours")
+    peers.add_argument("scenario", choices=["s1"])
+    peers.add_argument("--only", choices=sorted(PEERS), action="append", default=[])
+    peers.add_argument("--limit", type=float)
     commands.add_parser("report", help="show all kept results as a table")
     return top
 
@@ -64,16 +73,16 @@ def main() -> None:
     if given["command"] == "report":
         show()
         return
-    scenario = SCENARIOS[given["scenario"]]
+    if given["command"] == "peers":
+        name, scenario = "peers", Scenario(lambda asked: beside(asked, given["only"]), BESIDE)
+    else:
+        name, scenario = given["scenario"], SCENARIOS[given["scenario"]]
     try:
         settings = settings_of(scenario, given)
     except ValueError as error:
         commands.error(str(error))
-    report = {
-        "scenario": given["scenario"], "store": settings.store, "settings": msgspec.to_builtins(settings),
-        **scenario.run(settings),
-    }  # fmt: skip
-    keep(report, given["json"])
+    about = {"scenario": name, "store": settings.store, "settings": msgspec.to_builtins(settings)}
+    keep({**about, **scenario.run(settings)}, given["json"])
 
 
 if __name__ == "__main__":

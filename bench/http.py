@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
+import os
+import secrets
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import aiohttp
 
 from bench.measures import median, quantile
+from bench.places import fresh
 from bench.settings import Report, Settings
 from bench.work import run_loop
 
@@ -36,8 +36,9 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def process(*command: str) -> Iterator[None]:
-    """Run a server for a while."""
-    child = subprocess.Popen([sys.executable, *command])
+    """Run a server for a while; a server on Valkey wants to be given its secret."""
+    surroundings = {**os.environ, "FF_WAITPOINT_HMAC_SECRET": secrets.token_hex(32)}
+    child = subprocess.Popen([sys.executable, *command], env=surroundings)
     try:
         yield
     finally:
@@ -138,20 +139,9 @@ def run(settings: Settings) -> Report:
     """Measure in one run, several times, with fresh servers each time."""
     found: list[Report] = []
     for _ in range(settings.runs):
-        folder = Path(tempfile.mkdtemp(prefix="ff-bench-"))
-        port, bare_port = free_port(), free_port()
-        server = (
-            "-m",
-            "flowfabric.cli",
-            "server",
-            "--store",
-            str(folder / "http.db"),
-            "--listen",
-            f"127.0.0.1:{port}",
-        )
-        try:
+        with fresh(settings) as place:
+            port, bare_port = free_port(), free_port()
+            server = ("-m", "flowfabric.cli", "server", "--store", place.url, "--listen", f"127.0.0.1:{port}")
             with process(*server), process("-m", "bench.bare_route", str(bare_port)):
                 found.append(run_loop(measure(port, bare_port, settings)))
-        finally:
-            shutil.rmtree(folder)
     return {name: round(median([each[name] for each in found]), 3) for name in found[0]} | {"runs": found}

@@ -108,10 +108,10 @@ def drain_in_processes(place: Place, settings: Settings, *, bare: bool) -> Span:
     return Span(max(ended for _, ended, _ in results) - begin, sum(used for _, _, used in results), served)
 
 
-async def idle(store: Commands, body: bytes) -> list[float]:
+async def idle(store: Commands, body: bytes, rounds: int) -> list[float]:
     """One task at a time: submit, a waiting claimer is woken, complete; milliseconds for each round."""
     times = []
-    for _ in range(IDLE_ROUNDS):
+    for _ in range(rounds):
         waiting = asyncio.ensure_future(claim_when_ready(store, claim_of("idle"), 5_000))
         await asyncio.sleep(0.005)  # the claimer has looked, found nothing, and sleeps
         begin = time.perf_counter()
@@ -122,7 +122,9 @@ async def idle(store: Commands, body: bytes) -> list[float]:
     return sorted(times)
 
 
-async def once(place: Place, settings: Settings, *, bare: bool) -> tuple[Found, list[float]]:
+async def once(
+    place: Place, settings: Settings, *, bare: bool, idle_rounds: int = IDLE_ROUNDS
+) -> tuple[Found, list[float]]:
     """Submit and drain; the engine also works on single tasks that come while its worker waits."""
     queue = await open_queue(place, bare=bare)
     meter = Meter(place)
@@ -135,7 +137,7 @@ async def once(place: Place, settings: Settings, *, bare: bool) -> tuple[Found, 
         done = await drain(queue, settings, settings.slots, "p0")
         drained = meter.stop()
         assert done == settings.tasks
-    times = await idle(queue.store, settings.body()) if isinstance(queue, EngineQueue) else []
+    times = await idle(queue.store, settings.body(), idle_rounds) if isinstance(queue, EngineQueue) else []
     await queue.close()
     return Found(settings.tasks, submitted, drained), times
 

@@ -28,6 +28,8 @@ class Settings(msgspec.Struct, frozen=True):
     """
     seconds: float = 10.0
     """How long something lasts that has no end of its own."""
+    limit: float = 120.0
+    """Seconds that a peer may take to submit, and to drain."""
     prefetch: int = 0
     """Above 0: tasks that one process holds, claimed many at a time; the slots work on them."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,9 @@ import pytest
 from bench import __main__ as bench
 from bench import idle, operations, reports, s3
 from bench.measures import median, quantile
+from bench.peers import drive, environments, ticks
+from bench.peers.catalogue import PEERS
+from bench.peers.s1 import standing
 from bench.places import Place, fresh
 from bench.queues import drain, submit_all
 from bench.s1 import drain_in_processes, open_queue
@@ -86,6 +91,71 @@ def test_processes_share_the_work() -> None:
         run_loop(submit(place))
         span = drain_in_processes(place, settings, bare=True)  # fails unless every task was ended once
     assert min(span) > 0
+
+
+def runs(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in {"Z", "X"}
+
+
+def test_workers_of_a_peer_are_counted_and_ended_as_a_group(tmp_path: Path) -> None:
+    code = """if True:
+        import os, time
+        from bench.peers.ticks import tick
+        if not os.fork():
+            tick()
+        tick()
+        time.sleep(600)
+    """
+    surroundings = {**os.environ, "PYTHONPATH": str(environments.ROOT), ticks.FOLDER: str(tmp_path)}
+    with drive.workers([["python", "-c", code]], Path(sys.executable).parent, surroundings) as started:
+        drive.await_drained(tmp_path, Settings(tasks=3, limit=30), started)
+    assert ticks.count(tmp_path) == 3
+    assert ticks.span_seconds(tmp_path) > 0
+    assert started[0].poll() is not None
+    for path in tmp_path.iterdir():
+        while runs(
+            int(path.name)
+        ):  # what was killed goes when the system gets to it; the test's time limit stands
+            os.sched_yield()
+
+
+def test_a_peer_that_gives_up_is_reported(tmp_path: Path) -> None:
+    with (
+        drive.workers([["python", "-c", ""]], Path(sys.executable).parent, os.environ) as started,
+        pytest.raises(drive.Failed, match="ended by itself after 0 of 3 tasks"),
+    ):
+        drive.await_drained(tmp_path, Settings(tasks=3, limit=30), started)
+
+
+def test_a_peer_that_cannot_be_installed_is_reported(tmp_path: Path) -> None:
+    peer = PEERS["huey"]._replace(requirements=("./there-is-no-such-folder",))
+    with pytest.raises(environments.NotInstalled, match="there-is-no-such-folder"):
+        environments.environment("huey", peer, tmp_path)
+    assert not (tmp_path / "huey" / "installed.txt").exists()
+
+
+def test_a_peer_has_the_slots_and_processes_that_ours_has() -> None:
+    for name, peer in PEERS.items():
+        commands = peer.workers(2, 16)
+        assert (environments.ROOT / "bench" / "peers" / "apps" / f"{name}.py").exists()
+        if name in {"arq", "celery"}:
+            assert len(commands) == 2
+    assert PEERS["taskiq"].workers(2, 16)[0][-3:-1] == ["8", "--log-level"]
+
+
+def test_the_best_peer_is_what_we_are_compared_with() -> None:
+    rows: list[dict[str, Any]] = [
+        {"system": "flowfabric", "drain_per_s": 4_000},
+        {"system": "bare ceiling", "drain_per_s": 9_000},
+        {"system": "huey", "drain_per_s": 3_200},
+        {"system": "arq", "drain_per_s": 800},
+        {"system": "celery", "drain_per_s": "", "note": "not installed"},
+    ]
+    assert standing(rows) == {"best_peer": "huey", "ahead": 1.25}
 
 
 def test_quantiles() -> None:
