@@ -481,7 +481,9 @@ async def test_a_thousand_idle_listeners_ask_the_store_nothing(
 async def _a_thousand_listen(api: Api, reached: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, 8192), hard), hard))
-    api.server.live.heartbeat_seconds = 3_600  # none falls into the second that is counted, however slow the machine
+    api.server.live.heartbeat_seconds = (
+        3_600  # none falls into the second that is counted, however slow the machine
+    )
     ff = driver(api)
     ids = [await ff.create() for _ in range(20)]
     live = await ff.create(lane_id="live")

@@ -5,6 +5,7 @@ They touch records that no index follows from: the keys that sign tokens, and th
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, Final
 
 import msgspec
@@ -22,12 +23,16 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 def swap(space: Workspace, layout: Layout) -> list[str | bytes]:
-    """Return the arguments of `ff_swap`: for each changed record its place, what it was and what it becomes."""
+    """Return the arguments of `ff_swap`: for each changed record its place, what it was and becomes."""
     arguments: list[str | bytes] = []
     for (kind, key), old, new in space.changes():
         where, field = layout.place(kind, key)
-        arguments += [where, field or "", _packed(old), _packed(new)]
+        arguments += [where, field or "", _digest(_packed(old)), _packed(new)]
     return arguments
+
+
+def _digest(packed: bytes) -> str:
+    return hashlib.sha1(packed, usedforsecurity=False).hexdigest() if packed else ""
 
 
 def _packed(record: msgspec.Struct | None) -> bytes:

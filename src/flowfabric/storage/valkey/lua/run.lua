@@ -29,8 +29,9 @@ function ff.clock(text)
 end
 
 -- Register a function for a kind of command. step(space, command, blobs) returns a list of reply parts, or nothing.
-function ff.operation(name, command_name, step)
-  redis.register_function(name, function(keys, args)
+-- Flags are the server's: 'allow-oom' for what must run when no memory is left.
+function ff.operation(name, command_name, step, flags)
+  redis.register_function{function_name = name, flags = flags or {}, callback = function(keys, args)
     local space = ff.new_space(keys[1], args[1], tonumber(args[2]))
     local command = ff.as(command_name, cmsgpack.unpack(args[3]))
     local done, answer = pcall(step, space, command, {unpack(args, 4)})
@@ -38,7 +39,7 @@ function ff.operation(name, command_name, step)
     ff.flush(space)
     if space.numbers then return {3, ff.notes(space), unpack(answer or {})} end
     return {1, unpack(answer or {})}
-  end)
+  end}
 end
 
 -- An integer as text: plain concatenation would shorten it to 14 digits.

@@ -1,9 +1,11 @@
 -- Small functions of the engine, called with plain arguments: FCALL <name> 1 <home> <now or ''> ...
 
-local function plain(name, act)
-  redis.register_function(name, function(keys, args)
+local WHEN_FULL = {'allow-oom'} -- they free memory, or let others do so
+
+local function plain(name, act, flags)
+  redis.register_function{function_name = name, flags = flags or {}, callback = function(keys, args)
     return act(ff.keys.at(keys[1]), ff.clock(args[1]), unpack(args, 2))
-  end)
+  end}
 end
 
 -- ff_take_baton name holder ttl_ms: hold or keep the right to do something alone. Reply 1 or 0.
@@ -15,14 +17,14 @@ plain('ff_take_baton', function(keys, now, name, holder, ttl)
   end
   redis.call('HSET', keys.batons, name, cmsgpack.pack({holder, now + tonumber(ttl)}))
   return 1
-end)
+end, WHEN_FULL)
 
 -- ff_drop_baton name holder: give it back, if it is held.
 plain('ff_drop_baton', function(keys, _, name, holder)
   local value = redis.call('HGET', keys.batons, name)
   if value and cmsgpack.unpack(value)[1] == holder then redis.call('HDEL', keys.batons, name) end
   return 1
-end)
+end, WHEN_FULL)
 
 -- Names of a sorted set whose time is over; they are taken out of it.
 local function expired(key, before, limit)
@@ -57,17 +59,18 @@ plain('ff_collect', function(keys, now, limit)
     end
   end
   return #gone + dead + forget_past(keys, now - ff.limits.FEED_AFTER_PURGE_MS, limit)
-end)
+end, WHEN_FULL)
 
 -- ff_swap (key field old new)...: write records that Python has decided, if none has changed since it read them.
--- Fields are '' for plain keys; old and new are '' for absent. Reply 1, or 0 and nothing is written.
+-- Fields are '' for plain keys; old is the SHA-1 of what was read, because no secret is sent only to be compared; old
+-- and new are '' for absent. Reply 1, or 0 and nothing is written.
 plain('ff_swap', function(_, _, ...)
   local parts = {...}
   for i = 1, #parts, 4 do
     local key, field, old = parts[i], parts[i + 1], parts[i + 2]
     local value
     if field == '' then value = redis.call('GET', key) else value = redis.call('HGET', key, field) end
-    if (value or '') ~= old then return 0 end
+    if (value and redis.sha1hex(value) or '') ~= old then return 0 end
   end
   for i = 1, #parts, 4 do
     local key, field, new = parts[i], parts[i + 1], parts[i + 3]

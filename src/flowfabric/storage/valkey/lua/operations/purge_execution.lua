@@ -13,4 +13,4 @@ ff.operation('ff_purge_execution', 'Purge', function(space, command)
   space:drop(run)
   space:emit('purge', run.execution_id)
   return {'purged', ''}
-end)
+end, {'allow-oom'})
