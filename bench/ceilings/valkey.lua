@@ -4,11 +4,11 @@
 -- memberships that claiming, expiry and retention need: a lane in order, what is due, a history for each job.
 -- Nothing is decided beyond "is it free" and "is it yours".
 
--- Names in the order in which they are packed, and what a new job has there.
-local NAMES, FRESH = {}, {}
+-- Names in the order in which they are packed, their places, and what a new job has there.
+local NAMES, PLACE, FRESH = {}, {}, {}
 local function field(name, value)
-  NAMES[#NAMES + 1] = name
-  FRESH[#FRESH + 1] = value
+  local place = #NAMES + 1
+  NAMES[place], PLACE[name], FRESH[place] = name, place, value
 end
 
 field('id', '') field('namespace', 'default') field('lane', 'bench') field('kind', 'bench') field('creator', '')
@@ -51,10 +51,9 @@ server.register_function('bare_submit', function(_, arguments)
   local id, now = arguments[1], milliseconds()
   local key = 'bare:' .. id
   if server.call('EXISTS', key) == 1 then return 0 end
-  local job = {}
-  for place = 1, #NAMES do job[NAMES[place]] = FRESH[place] end
-  job.id, job.created_at, job.moved_at = id, now, now
-  write(key, job)
+  local values = {unpack(FRESH)}
+  values[PLACE.id], values[PLACE.created_at], values[PLACE.moved_at] = id, now, now
+  server.call('SET', key, cmsgpack.pack(values))
   server.call('SET', key .. ':input', arguments[2])
   server.call('ZADD', LANE, now, id)
   note(key, now, 'created')
