@@ -1,0 +1,203 @@
+"""How arguments travel: an object keyed by the names of parameters, which any language can write.
+
+What is no such object binds whole to the first parameter; a sole `bytes` parameter is the raw input.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from flowfabric.codecs.values import (
+    BYTES,
+    JSON,
+    Codec,
+    DecodeFault,
+    EncodeFault,
+    JsonCodec,
+    check_type,
+    decode_value,
+    encode_with,
+)
+from flowfabric.model.errors import InvalidInput, invalid
+
+_ABSENT: Final = object()
+_NAMED: Final = frozenset({
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    inspect.Parameter.KEYWORD_ONLY,
+})  # fmt: skip
+
+
+class Signature:
+    """The parameters of a function that travel, with their types.
+
+    ::
+
+        signature = Signature.of(review)             # async def review(doc: str, pages: int = 1)
+        signature.bind(("text",), {"pages": 2})      # (b'{"doc":"text","pages":2}', "json")
+        signature.unbind(b'"text"', "json")          # {"doc": "text"}
+    """
+
+    def __init__(self, function: Callable[..., Any], skip: Collection[str], codec: Codec) -> None:
+        self.name: str = getattr(function, "__qualname__", repr(function))
+        self._parameters = inspect.signature(function).parameters
+        """All of the function, by name."""
+        parameters = {name: each for name, each in self._parameters.items() if name not in skip}
+        for each in parameters.values():
+            if each.kind not in _NAMED:
+                problem = f"{each} cannot travel, because arguments travel by name"
+                raise TypeError(f"{self.name}: {problem}: name every parameter")
+        types = hints_of(function)
+        self.types: dict[str, Any] = {each: types.get(each, Any) for each in parameters}
+        """By name, those that travel, in the order of the function."""
+        self._codec = codec
+        self._names = tuple(parameters)
+        self._places = tuple(
+            each.name for each in parameters.values() if each.kind is not inspect.Parameter.KEYWORD_ONLY
+        )
+        self._required = frozenset(
+            each.name for each in parameters.values() if each.default is inspect.Parameter.empty
+        )
+        self._nameless = tuple(
+            each.name for each in self._parameters.values() if each.kind is inspect.Parameter.POSITIONAL_ONLY
+        )
+        self._raw = len(self._names) == 1 and _is_bytes(self.types[self._names[0]])
+        self._struct = self._arguments()
+
+    @classmethod
+    def of(
+        cls, function: Callable[..., Any], *, skip: Collection[str] = (), codec: Codec = JSON
+    ) -> Signature:
+        """Read the parameters of a function; those to skip are given by somebody else (context, dependencies)."""
+        return cls(function, skip, codec)
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[bytes, str]:
+        """Write the arguments of a call; return the bytes and the name of their encoding."""
+        given = self._given(args, kwargs)
+        if self._raw:
+            name = self._names[0]
+            value = given.get(name, self._parameters[name].default)
+            if not isinstance(value, bytes | bytearray | memoryview):
+                raise invalid(name, f"give bytes, not {type(value).__qualname__}")
+            return bytes(value), BYTES
+        try:
+            return encode_with(self._codec, given), self._codec.name
+        except EncodeFault as error:
+            raise self._unwritable(given, error) from error
+
+    def unbind(self, data: bytes, encoding: str) -> dict[str, Any]:
+        """Read the arguments of a call by name; what is not given and has a default is left out."""
+        if self._raw:
+            return {self._names[0]: data}
+        if not data:
+            return self._with_names({})
+        if encoding == BYTES:
+            encoding = ""  # who sends bytes to parameters of other types has written them as the codec does
+        try:
+            found = decode_value(data, encoding, self._struct, self._codec)
+        except DecodeFault as fault:
+            return self._otherwise(data, encoding, fault)
+        if type(found) is not self._struct:  # the codec minds no types
+            return self._otherwise(data, encoding, None)
+        values = ((name, getattr(found, name)) for name in self._names)
+        return {name: value for name, value in values if value is not _ABSENT}
+
+    def order(self, values: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Arrange all values of a call, the skipped parameters' too, as Python wants them: by place and by name."""
+        named = dict(values)
+        placed = [named.pop(name, self._parameters[name].default) for name in self._nameless]
+        return placed, named
+
+    def _given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Put names to the arguments of a call."""
+        if len(args) > len(self._places):
+            raise InvalidInput(
+                f"{self.name} takes {len(self._places)} arguments by place, {len(args)} were given"
+            )
+        given = dict(zip(self._places, args, strict=False))
+        for name in kwargs:
+            if name in given:
+                raise invalid(name, f"{self.name} was given it twice, by place and by name")
+        return self._with_names({**given, **kwargs})
+
+    def _with_names(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Refuse names that are unknown, and the lack of those that are required."""
+        for name in given:
+            if name not in self.types:
+                takes = ", ".join(self._names) or "no arguments"
+                raise invalid(name, f"there is no such parameter: {self.name} takes {takes}")
+        for name in self._names:
+            if name in self._required and name not in given:
+                raise invalid(name, f"{self.name} needs it, and it is missing")
+        return given
+
+    def _otherwise(self, data: bytes, encoding: str, fault: DecodeFault | None) -> dict[str, Any]:
+        """Read arguments that are no object of the right names and types: the whole is the first, or it is refused."""
+        value = self._read(data, encoding, Any, self._names[0] if self._names else "input")
+        if isinstance(value, dict) and not self.types.keys().isdisjoint(value):
+            self._with_names(value)
+            if fault is not None:
+                raise invalid(fault.path, fault.text) from fault
+            return value
+        if (value is None or value == {}) and not self._required:
+            return {}
+        if not self._names:
+            raise invalid("input", f"{self.name} takes no arguments")
+        first = self._names[0]
+        return self._with_names({first: self._read(data, encoding, self.types[first], first)})
+
+    def _read(self, data: bytes, encoding: str, type_: Any, name: str) -> Any:
+        try:
+            return decode_value(data, encoding, type_, self._codec)
+        except DecodeFault as fault:
+            inside = "" if not fault.path or fault.path.startswith("[") else "."
+            raise invalid(f"{name}{inside}{fault.path}", fault.text) from fault
+
+    def _unwritable(self, given: Mapping[str, Any], fault: EncodeFault) -> InvalidInput:
+        """Find out which argument cannot be written."""
+        for name, value in given.items():
+            try:
+                encode_with(self._codec, value)
+            except EncodeFault as reason:
+                return invalid(name, str(reason))
+        return InvalidInput(str(fault))
+
+    def _arguments(self) -> type[msgspec.Struct]:
+        """Build the type that all arguments together are read as: one pass decodes and checks them."""
+        optional = [name for name in self._names if name not in self._required]
+        fields: list[Any] = [(name, self.types[name]) for name in self._names if name in self._required]
+        fields += [(name, self.types[name], _ABSENT) for name in optional]
+        struct = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
+        if isinstance(self._codec, JsonCodec):
+            self._check_types(struct)
+        return struct
+
+    def _check_types(self, struct: type[msgspec.Struct]) -> None:
+        try:
+            check_type(struct)
+        except TypeError:
+            for name, type_ in self.types.items():
+                try:
+                    check_type(type_)
+                except TypeError as error:
+                    raise TypeError(f"{self.name}: {name}: {error}") from error
+            raise
+
+
+def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the annotations of a function as types."""
+    try:
+        return get_type_hints(function, include_extras=True)
+    except NameError as error:
+        name = getattr(function, "__qualname__", repr(function))
+        raise TypeError(f"{name}: {error}: its annotations must name what its module can see") from error
+
+
+def _is_bytes(type_: Any) -> bool:
+    if get_origin(type_) is Annotated:
+        return _is_bytes(get_args(type_)[0])
+    return type_ is bytes
