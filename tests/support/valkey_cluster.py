@@ -1,4 +1,7 @@
-"""A real cluster of three for tests: one for each test process, on loopback, without files; emptied before each use."""
+"""A real cluster of three for tests: one for each test process, on loopback, without files; emptied before each use.
+
+Tests that break a cluster form one of their own, with replicas if they want, and move slots about in it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import asyncio
 import atexit
 import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -45,22 +48,32 @@ def ask(server: ValkeyServer, *arguments: Any) -> Any:
 
 
 class ValkeyCluster:
-    """Servers that share the slots."""
+    """Servers that share the slots, and replicas of theirs."""
 
-    def __init__(self, *options: str, primaries: int = PRIMARIES) -> None:
+    def __init__(self, *options: str, primaries: int = PRIMARIES, replicas: int = 0) -> None:
         self.servers = [cluster_node(*options) for _ in range(primaries)]
+        self.replicas = [cluster_node(*options) for _ in range(primaries * replicas)]
         share = SLOTS // primaries
         for place, server in enumerate(self.servers):
             last = SLOTS - 1 if place == primaries - 1 else (place + 1) * share - 1
             ask(server, "CLUSTER", "ADDSLOTSRANGE", place * share, last)
             ask(server, "CLUSTER", "SET-CONFIG-EPOCH", place + 1)
-        for server in self.servers[1:]:
+        for server in self.all[1:]:
             self.meet(server)
-        self._await(lambda server: b"cluster_state:ok" in _raw(ask(server, "CLUSTER", "INFO")))
-        self._await(
-            lambda server: _raw(ask(server, "CLUSTER", "NODES")).count(b"connected") == len(self.servers)
+        self.await_all(
+            lambda server: _raw(ask(server, "CLUSTER", "NODES")).count(b"connected") == len(self.all)
         )
+        for place, server in enumerate(self.replicas):
+            ask(server, "CLUSTER", "REPLICATE", name_of(self.servers[place % primaries]))
+        self.await_all(lambda server: b"cluster_state:ok" in _raw(ask(server, "CLUSTER", "INFO")))
+        if replicas:
+            await_true(lambda: all(map(_is_followed, self.servers)))
         self.url = "valkey+cluster://" + ",".join(f"127.0.0.1:{server.port}" for server in self.servers)
+
+    @property
+    def all(self) -> list[ValkeyServer]:
+        """Primaries, then replicas, as they were at first."""
+        return [*self.servers, *self.replicas]
 
     def meet(self, server: ValkeyServer) -> None:
         """Bring a server into the cluster."""
@@ -68,12 +81,17 @@ class ValkeyCluster:
         bus = server.options[server.options.index("--cluster-port") + 1]
         ask(first, "CLUSTER", "MEET", "127.0.0.1", server.port, bus)
 
-    def _await(self, holds: Any) -> None:
-        end = time.monotonic() + FORM_SECONDS
-        while not all(holds(server) for server in self.servers):
-            if time.monotonic() > end:
-                raise TimeoutError("the cluster does not form")
-            time.sleep(0.02)
+    def await_all(self, holds: Callable[[ValkeyServer], bool]) -> None:
+        """Wait until something holds on every server."""
+        await_true(lambda: all(holds(server) for server in self.all))
+
+    def holder(self, slot: int) -> ValkeyServer:
+        """Return the server that holds a slot, as the first that runs knows it."""
+        (running, *_) = [server for server in self.all if server.process.poll() is None]
+        for first, last, primary, *_ in ask(running, "CLUSTER", "SLOTS"):
+            if first <= slot <= last:
+                return next(server for server in self.all if server.port == primary[1])
+        raise LookupError(f"nobody holds {slot}")
 
     def empty(self) -> None:
         """Delete everything but functions."""
@@ -81,8 +99,26 @@ class ValkeyCluster:
             ask(server, "FLUSHALL")
 
     def stop(self) -> None:
-        for server in self.servers:
+        for server in self.all:
             server.stop()
+
+
+def name_of(server: ValkeyServer) -> str:
+    """Return what the cluster calls a server."""
+    return _raw(ask(server, "CLUSTER", "MYID")).decode()
+
+
+def _is_followed(server: ValkeyServer) -> bool:
+    return b"state=online" in _raw(ask(server, "INFO", "replication"))
+
+
+def await_true(holds: Callable[[], bool]) -> None:
+    """Wait until something holds; for what happens in other processes."""
+    end = time.monotonic() + FORM_SECONDS
+    while not holds():
+        if time.monotonic() > end:
+            raise TimeoutError("the cluster does not come to it")
+        time.sleep(0.02)
 
 
 def _raw(reply: Any) -> bytes:

@@ -25,6 +25,8 @@ from flowfabric.storage.valkey.wire import CALL_SECONDS
 PATIENCE_SECONDS: Final = 5.0
 """How long calls wait for a slot that nobody serves, or that is on its way."""
 PAUSE_SECONDS: Final = 0.02
+LOOK_SECONDS: Final = 0.5
+"""How long all servers together may take to say who holds what, if at least one has said it."""
 ELSEWHERE: Final = "non local key"
 """What a server says when a function that looks into many slots meets one that it does not hold."""
 FUNCTIONS: Final = frozenset({"FCALL", "FCALL_RO"})
@@ -60,32 +62,47 @@ class Cluster:
         return await asyncio.shield(self._looking)
 
     async def _look(self) -> Slots:
-        """Ask the servers that are known, then those that were named."""
-        lost: FlowFabricError = NotAsked(f"{self.where} cannot be reached")
-        for node in list(self._nodes.values()):
-            try:
-                return await self._learn(node)
-            except FlowFabricError as error:
-                lost = error
-        for url in self._seeds:
-            node = Client(url, self._timeout)
-            try:
-                return await self._learn(node)
-            except FlowFabricError as error:
-                lost = error
-            finally:
+        """Ask the servers that are known; if none of them answers, those that were named."""
+        known = list(self._nodes.values())
+        named = [Client(url, self._timeout) for url in self._seeds]
+        try:
+            faults: list[FlowFabricError] = []
+            views = await self._views(known, faults) or await self._views(named, faults)
+        finally:
+            for node in named:
                 node.close()
-        raise lost
-
-    async def _learn(self, node: Client) -> Slots:
-        (rows,) = await node.questions([("CLUSTER", "SLOTS")])
-        if isinstance(rows, FlowFabricError):
-            await check_server(node, clustered=True)
-            raise rows
-        self._slots = slots = Slots(rows, node.host)
+        if not views:
+            raise next((fault for fault in faults if not isinstance(fault, NotAsked)), faults[-1])
+        self._slots = slots = max(views, key=lambda view: view.epoch)
         for address in set(self._nodes) - set(slots.primaries()):
-            self._nodes.pop(address).close()
+            self._nodes.pop(address).leave()
         return slots
+
+    async def _views(self, nodes: Sequence[Client], faults: list[FlowFabricError]) -> list[Slots]:
+        """Ask servers what they see. One that is slow is not waited for; one that is cut off may be out of date."""
+        if not nodes:
+            return []
+        asked = [asyncio.create_task(self._view(node)) for node in nodes]
+        done, late = await asyncio.wait(asked, timeout=LOOK_SECONDS)
+        if not done:
+            done, late = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        for task in late:
+            task.cancel()
+        found = [task.result() for task in done]
+        faults += [view for view in found if isinstance(view, FlowFabricError)]
+        return [view for view in found if isinstance(view, Slots)]
+
+    @staticmethod
+    async def _view(node: Client) -> Slots | FlowFabricError:
+        about, rows = await node.questions([("CLUSTER", "INFO"), ("CLUSTER", "SLOTS")])
+        if not isinstance(rows, FlowFabricError) and not isinstance(about, FlowFabricError):
+            return Slots(rows, node.host, about)
+        try:
+            await check_server(node, clustered=True)  # it says more about what is wrong
+        except FlowFabricError as error:
+            return error
+        fault: FlowFabricError = rows if isinstance(rows, FlowFabricError) else about
+        return fault
 
     def node(self, address: str) -> Client:
         """Return the way to one server."""
@@ -169,9 +186,9 @@ class Cluster:
                 return answers
             if asyncio.get_running_loop().time() > end:
                 return [self._given_up(answer) for answer in answers]
-            if any(getattr(answers[place], "word", "") != "MOVED" for place in left):
+            before, slots = slots, await self._map_again(slots)
+            if any(slots.of(keyed[place][0]) == before.of(keyed[place][0]) for place in left):
                 await asyncio.sleep(PAUSE_SECONDS)
-            slots = await self._map_again(slots)
 
     async def _map_again(self, known: Slots) -> Slots:
         try:
@@ -191,7 +208,9 @@ class Cluster:
         of_functions = requests[0][0] in FUNCTIONS
         answers = await (node.functions if of_functions else node.questions)(requests)
         for place, answer in enumerate(answers):
-            if isinstance(answer, Redirected) and answer.word == "ASK" and requests[place][0] != "FCALL":
+            if isinstance(answer, StoreClosed) and not self._closed:
+                answers[place] = NotAsked(f"{node.where} is no longer a primary")
+            elif isinstance(answer, Redirected) and answer.word == "ASK" and not of_functions:
                 answers[place] = await self._ask_there(answer.address, requests[place])
         return answers
 

@@ -51,8 +51,12 @@ def _with_host(parts: SplitResult, netloc: str) -> str:
 class Slots:
     """Who holds what, as a server of the cluster told it."""
 
-    def __init__(self, rows: Iterable[list[Any]], asked_host: str) -> None:
+    def __init__(self, rows: Iterable[list[Any]], asked_host: str, about: bytes = b"") -> None:
+        """Read the answers to CLUSTER SLOTS and CLUSTER INFO."""
         self.owner: list[str] = [""] * SLOTS
+        said = dict(line.split(b":", 1) for line in about.split() if b":" in line)
+        self.epoch = int(said.get(b"cluster_current_epoch", 0))
+        """Who has seen more changes has a greater one."""
         for first, last, primary, *_ in rows:
             host = primary[0].decode() if primary[0] else asked_host
             address = f"[{host}]:{primary[1]}" if ":" in host else f"{host}:{primary[1]}"
