@@ -1,0 +1,1 @@
+"""Running handlers: claiming, renewing, steps, waits, executors, and the low level for loops written by hand."""

@@ -1,0 +1,102 @@
+"""What ends a handler besides returning: what it raises on purpose, and what is raised into it.
+
+What the worker raises into a handler is a `BaseException`, so that `except Exception` in user code does not swallow
+it; those that interrupt are also `asyncio.CancelledError`, so that libraries clean up as they do when cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from flowfabric.codecs import Duration, millis
+from flowfabric.model.errors import Conflict, FlowFabricError, ResourceExhausted
+
+
+class Retry(Exception):
+    """Raise it to end this attempt and be tried again, as far as the retry policy allows.
+
+    ::
+
+        raise Retry("the mail server is busy", after="30s")
+    """
+
+    def __init__(self, reason: str = "retry", *, after: Duration | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.after_ms = None if after is None else millis(after, "after")
+
+
+class Permanent(Exception):
+    """Raise it to fail for good, whatever the retry policy allows: `raise Permanent("no such customer")`."""
+
+    def __init__(self, reason: str = "permanent failure") -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class WaitTimeout(TimeoutError):
+    """Nobody answered in time: raised by `ctx.wait_for_signal(…, timeout=…)`."""
+
+
+class StepMismatch(Exception):
+    """The handler asks for its steps in another order than the one in which they are stored."""
+
+    def __init__(self, stored: tuple[str, ...], asked: tuple[str, ...]) -> None:
+        self.stored = stored
+        self.asked = asked
+        super().__init__(
+            f"step {len(asked)} of this run is stored as {stored[len(asked) - 1]!r}, and the handler now asks for "
+            f"{asked[-1]!r}. Stored: {', '.join(stored)}. Asked: {', '.join(asked)}. "
+            "Running work keeps its order of steps: give the changed function a new version "
+            "(`@app.task(version=2)`), or replay the run from the step before."
+        )
+
+
+class Interrupted(asyncio.CancelledError):
+    """Base of what the worker raises into a handler that must stop now."""
+
+
+class LeaseLost(Interrupted):
+    """The worker no longer holds this task: somebody else may run it already. Clean up, and change nothing more."""
+
+
+class DeadlinePassed(Interrupted):
+    """The time of this attempt, or of the whole run, is over; the engine decides what follows."""
+
+
+class Stopping(Interrupted):
+    """The worker stops, and the grace is over: the task goes back to be run by others."""
+
+
+class Suspended(BaseException):
+    """Unwinds a handler whose lease was given back; it is run again from its top when its wait is over."""
+
+
+class TaskConsumed(Conflict):
+    """The task was ended or given back by an earlier call."""
+
+    code = "task_consumed"
+    message = "the task was ended or given back already; claim another one"
+
+
+class WorkerAtCapacity(ResourceExhausted):
+    """Every permit of the worker is in use."""
+
+    code = "worker_at_capacity"
+    message = "every permit is in use; end a task first, or raise the concurrency"
+
+
+def interruption(error: BaseException) -> str:
+    """Say why a handler was interrupted, in one word for logs."""
+    return type(error).__name__
+
+
+def is_loss(error: FlowFabricError) -> bool:
+    """Whether a refusal says that the lease is gone for good."""
+    return error.code in _LOSSES
+
+
+_LOSSES = frozenset({
+    "stale_lease", "lease_expired", "lease_revoked", "execution_not_active", "execution_not_found",
+    "stale_owner_cannot_append",
+})  # fmt: skip
