@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final
 
 from libvalkey import ReplyError
@@ -68,15 +68,18 @@ class Client:
         replies = await self._questions.ask(calls)
         return [self._translated(reply, call) for reply, call in zip(replies, calls, strict=True)]
 
-    async def names(self) -> list[bytes]:
-        """Return the names of all keys of ours on this server."""
-        found: set[bytes] = set()
+    async def pages(self) -> AsyncIterator[list[bytes]]:
+        """Read the names of all keys of ours on this server, a page at a time; a name may come twice."""
         cursor = b"0"
         while True:
             cursor, page = await self.call("SCAN", cursor, "MATCH", f"{PREFIX}*", "COUNT", 1000)
-            found.update(page)
+            yield page
             if cursor == b"0":
-                return sorted(found)
+                return
+
+    async def names(self) -> list[bytes]:
+        """Return the names of all keys of ours on this server."""
+        return sorted({name async for page in self.pages() for name in page})
 
     async def functions(self, calls: Sequence[Arguments]) -> list[Any]:
         """Call functions in one write; every error is returned in place.

@@ -1,4 +1,4 @@
-"""Looking at a whole store: for proofs, and to mend indexes that do not follow from their records."""
+"""Looking at a whole store, for proofs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 from flowfabric.model.indexes import Placement, placement, route_of
 from flowfabric.model.records import Execution, Payload
 from flowfabric.model.state import Public
-from flowfabric.storage.base import Dump, RepairReport
+from flowfabric.storage.base import Dump
 from flowfabric.storage.valkey import keys
 from flowfabric.storage.valkey.codec import arrived, decode
 from flowfabric.storage.valkey.load import feed_entry
@@ -182,18 +182,3 @@ def _placements(held: dict[str, Any], runs: dict[str, Execution]) -> dict[str, P
         public = Public(state) if state and right else state
         found[id_] = Placement(bool(key), score, lane, public, due.get(id_, 0), holder, claim_id)  # type: ignore[arg-type]
     return found
-
-
-def repair(fix: bool) -> Plan[RepairReport]:
-    """Compare every index entry with its record. Mending comes with a function of its own."""
-    contents = yield from dump()
-    runs: dict[Key, Execution] = contents.records.get("execution", {})
-    wrong = []
-    for (id_,), run in runs.items():
-        stored = contents.indexes.get(id_, {}).get("placement")
-        if stored != placement(run):
-            wrong.append(f"{id_}: indexed as {stored}, its record implies {placement(run)}")
-    wrong += [
-        f"{id_}: indexed, but there is no such execution" for id_ in contents.indexes if (id_,) not in runs
-    ]
-    return RepairReport(len(runs), tuple(wrong), fixed=fix and not wrong)

@@ -29,6 +29,7 @@ from flowfabric.storage.valkey.cluster import Cluster
 from flowfabric.storage.valkey.faults import of_reply
 from flowfabric.storage.valkey.keys import SINGLE, Layout
 from flowfabric.storage.valkey.load import Loader
+from flowfabric.storage.valkey.mending import Mender
 from flowfabric.storage.valkey.operations import Call, call_of
 from flowfabric.storage.valkey.operations.streams import Merge, Saved, Summaries, append_call, merged, patches
 from flowfabric.storage.valkey.patience import Patience
@@ -286,9 +287,8 @@ class ValkeyStore(Front):
         return reply
 
     async def repair(self, *, fix: bool = True) -> RepairReport:
-        """Compare every index entry with what its record implies."""
-        report: RepairReport = await self.carry_out(inspect.repair(fix))
-        return report
+        """Compare every index entry with what its record implies, and mend it, while others go on."""
+        return await Mender(self._client, self._layout, self._time, fix=fix).run()
 
     async def dump(self) -> Dump:
         """Return everything; for proofs and small stores."""
