@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import re
+from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,9 +16,12 @@ from flowfabric.model.contracts.reads import ListExecutions
 from flowfabric.model.state import Public
 from flowfabric.storage.valkey import ValkeyStore
 from flowfabric.storage.valkey.client import Client
+from flowfabric.storage.valkey.cluster import Cluster
 from flowfabric.storage.valkey.inspect import everything
+from support.clock import ManualClock
 from support.driver import Driver, new_uuid
 from support.scenes import ALL, STAGES
+from support.stores import STORES, half
 from support.waiting import open_pending
 
 SEEDS = range(12)
@@ -53,7 +58,8 @@ async def held(store: ValkeyStore) -> dict[str, Any]:
     found: dict[str, Any] = await store.carry_out(everything())
     found["inbox"] = sorted(found.get("inbox", {}))
     found["tally"] = {field: n for field, n in found.get("tally", {}).items() if int(n)}
-    found.pop("inbox:position", None)
+    for counter in ("inbox:position", "tick"):
+        found.pop(counter, None)
     for name in [name for name in found if name.startswith("routes:")]:
         queues = {route: f"claim:{name.removeprefix('routes:')}\0{route.decode()}" for route in found[name]}
         found[name] = sorted(route for route, queue in queues.items() if queue in found)
@@ -144,12 +150,14 @@ async def populate(ff: Driver, draw: random.Random) -> None:
             await ff.store.apply(SetTags(execution_id=scene.execution_id, tags=(("a", "z"),)))
 
 
-INDEX = re.compile(r"ff:(due|inbox|tally|(state|claim|tag|leases|routes):.*|\{fp:\d+\}:ids)", re.DOTALL)
+INDEX = re.compile(r"ff:(\{fp:\d+\}:)?(due|inbox|tally|(state|claim|tag|leases|routes):.*|ids)", re.DOTALL)
 
 
-async def damage(client: Client, draw: random.Random, ids: list[str]) -> None:
+async def damage(client: Client | Cluster, draw: random.Random, ids: list[str]) -> None:
     """Delete, add or change one entry of one index."""
-    names = [name.decode() for name in await client.names() if INDEX.fullmatch(name.decode())]
+    names = [
+        name.decode() async for page in client.pages() for name in page if INDEX.fullmatch(name.decode())
+    ]
     name = draw.choice(names)
     kind = (await client.call("TYPE", name)).decode()
     if kind == "none":  # it was there a moment ago
@@ -159,20 +167,28 @@ async def damage(client: Client, draw: random.Random, ids: list[str]) -> None:
     member = draw.choice(members) if members else b"x"
     if kind == "set":
         await client.call("SREM", name, member)
-    elif name == "ff:tally":
+    elif name.endswith(":tally"):
         await client.call("HINCRBY", name, member, draw.choice([-3, -1, 1, 5]))
     elif kind == "hash":
         await client.call(*draw.choice([("HDEL", name, member), ("HSET", name, draw.choice(ids), "other")]))
     else:
         known = [("ZREM", name, member), ("ZADD", name, draw.randrange(99), draw.choice(ids))]
-        if name != "ff:inbox":
+        if not name.endswith(":inbox"):
             known.append(("ZADD", name, draw.randrange(99), member))
         await client.call(*draw.choice(known))
 
 
+@pytest.fixture(params=["valkey", "valkey-cluster"])
+async def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Driver]:
+    """A single server, and a cluster."""
+    clock = ManualClock()
+    async with STORES[request.param](tmp_path, clock, half) as store:
+        yield Driver(store, clock)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_any_damage_is_mended(ff: Driver, seed: int) -> None:
-    draw = random.Random(seed)
+async def test_any_damage_is_mended(anywhere: Driver, seed: int) -> None:
+    draw, ff = random.Random(seed), anywhere
     store = store_of(ff)
     await populate(ff, draw)
     before = await held(store)
@@ -189,15 +205,16 @@ async def test_any_damage_is_mended(ff: Driver, seed: int) -> None:
 
 async def work(ff: Driver, draw: random.Random) -> None:
     """Create, claim, tag, complete and fail for a while."""
-    for number in range(120):
+    for number in range(60):
         await ff.create(namespace=draw.choice(["default", "mine"]), tags=(("a", str(number % 3)),))
         for task in await ff.claim(max_tasks=2):
             await ff.store.apply(SetTags(execution_id=task.execution_id, tags=(("a", "z"),)))
             await (ff.complete(task) if draw.random() < 0.7 else ff.fail(task))
 
 
-async def test_nothing_is_wrong_while_others_work(ff: Driver) -> None:
-    store, repairs = store_of(ff), 0
+async def test_nothing_is_wrong_while_others_work(anywhere: Driver) -> None:
+    ff, repairs = anywhere, 0
+    store = store_of(ff)
     await populate(ff, random.Random(1))
     working = asyncio.gather(*(work(ff, random.Random(number)) for number in range(4)))
     while not working.done():
@@ -208,8 +225,9 @@ async def test_nothing_is_wrong_while_others_work(ff: Driver) -> None:
     assert (await store.repair(fix=False)).wrong == ()
 
 
-async def test_damage_is_mended_while_others_work(ff: Driver) -> None:
-    store, draw, repairs = store_of(ff), random.Random(2), 0
+async def test_damage_is_mended_while_others_work(anywhere: Driver) -> None:
+    ff, draw, repairs = anywhere, random.Random(2), 0
+    store = store_of(ff)
     await populate(ff, draw)
     ids = [key[0] for key in (await store.dump()).records["execution"]]
     working = asyncio.gather(*(work(ff, random.Random(number)) for number in range(4)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final
 
 from valkey.asyncio.connection import ConnectionPool
@@ -118,6 +118,12 @@ class Cluster:
     async def nodes(self) -> list[Client]:
         """Return the ways to all servers that hold slots."""
         return [self.node(address) for address in (await self.slots()).primaries()]
+
+    async def pages(self) -> AsyncIterator[list[bytes]]:
+        """Read the names of all keys of ours, a page at a time; a name may come twice."""
+        for node in await self.nodes():
+            async for page in node.pages():
+                yield page
 
     @property
     def pool(self) -> ConnectionPool:

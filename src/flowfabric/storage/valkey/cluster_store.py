@@ -183,6 +183,9 @@ class ClusterStore(ValkeyStore):
         )
         return reply
 
+    def _moment(self) -> str:
+        return f"{self._time()}/{self._number}/{self._layout.width}"
+
     # Commands that belong to more than one slot.
 
     def _is_one_call(self, command: Command[Any]) -> bool:

@@ -70,8 +70,7 @@ class Mender:
                 if found is not None and found.lastgroup is not None:
                     await self._prune(found.lastgroup, name)
         if self._fix or not self._wrong:  # what cannot be found cannot be counted
-            for home in self._layout.homes:
-                await self._recount(home)
+            await self._recount(self._layout.homes)
         return RepairReport(self._checked, tuple(sorted(self._wrong)), self._fix and bool(self._wrong))
 
     # Records and entries.
@@ -101,10 +100,7 @@ class Mender:
                     )
 
     def _home(self, name: str) -> str:
-        for home in self._layout.homes:
-            if self._layout.clustered and name.startswith(home):
-                return home
-        return self._layout.common
+        return name[: name.index("}:") + 2] if self._layout.clustered else self._layout.common
 
     async def _members(self, kind: str, name: str) -> AsyncIterator[list[bytes]]:
         if kind == "arrivals":
@@ -124,30 +120,37 @@ class Mender:
 
     # The tally.
 
-    async def _recount(self, home: str) -> None:
-        """Find the error of a home's tally. While executions are purged there is nothing to compare with: try again."""
+    async def _recount(self, homes: Sequence[str]) -> None:
+        """Find the errors of tallies. While executions are purged there is nothing to compare with: try again."""
         for _ in range(TRIES):
-            (begun,) = await self._ask([("ff_begin_count", home)])
-            if isinstance(begun, InternalError):
-                raise begun
-            position, upto, number = begun[:3]
-            tally = Counter({field: int(n) for field, n in zip(begun[3::2], begun[4::2], strict=True)})
-            counted, seen = await self._count(home, position, upto)
-            if seen == number:
-                await self._correct(home, tally, counted)
-                return
+            begun = await self._ask([("ff_begin_count", home) for home in homes])
+            later = []
+            for home, reply in zip(homes, begun, strict=True):
+                if isinstance(reply, InternalError):
+                    raise reply
+                position, upto, number = reply[:3]
+                tally = Counter({field: int(n) for field, n in zip(reply[3::2], reply[4::2], strict=True)})
+                counted, seen = await self._count(home, position, upto, number)
+                if seen == number:
+                    await self._correct(home, tally, counted)
+                else:
+                    later.append(home)
+            homes = later
 
-    async def _count(self, home: str, position: bytes, upto: bytes) -> tuple[Counter[bytes], int]:
+    async def _count(
+        self, home: str, position: bytes, upto: bytes, number: int
+    ) -> tuple[Counter[bytes], int]:
         counted: Counter[bytes] = Counter()
         seen, last = 0, b"0"
-        while True:
+        while seen < number:
             (reply,) = await self._ask([("ff_count", home, position, last, upto, MEMBERS)])
             if isinstance(reply, InternalError) or not reply[1]:
-                return counted, seen
+                break
             last = reply[0]
             seen += reply[1]
             for field, n in zip(reply[2::2], reply[3::2], strict=True):
                 counted[field] += n
+        return counted, seen
 
     async def _correct(self, home: str, tally: Counter[bytes], counted: Counter[bytes]) -> None:
         errors = {field: tally[field] - counted[field] for field in sorted({*tally, *counted})}

@@ -288,7 +288,11 @@ class ValkeyStore(Front):
 
     async def repair(self, *, fix: bool = True) -> RepairReport:
         """Compare every index entry with what its record implies, and mend it, while others go on."""
-        return await Mender(self._client, self._layout, self._time, fix=fix).run()
+        return await Mender(self._client, self._layout, self._moment, fix=fix).run()
+
+    def _moment(self) -> str:
+        """The time as functions take it."""
+        return self._time()
 
     async def dump(self) -> Dump:
         """Return everything; for proofs and small stores."""

@@ -18,9 +18,16 @@ local function remove(kind, key, member)
   return redis.call('ZREM', key, member)
 end
 
+-- The execution, if there is one here: what lies in another partition of a cluster cannot be seen, and is not indexed here.
+local function find(space, id)
+  local home = space.keys.home
+  if home ~= ff.keys.SINGLE and 'ff:' .. (string.match(id, '^{[^}]*}:') or '') ~= home then return nil end
+  return space:find(id)
+end
+
 -- A member of a sorted set or a hash.
 local function is_listed(space, id, key)
-  local run = space:find(id)
+  local run = find(space, id)
   if not run then return false end
   local places = ff.belongs(space, run, 0)
   for i = 1, #places do
@@ -38,12 +45,12 @@ local BELONGS = {
   end,
   inbox = function(space, member)
     local id, waitpoint_id = string.match(member, '^(.-)%z(.*)$')
-    return id ~= nil and ff.in_inbox(space:get('waitpoint', id, waitpoint_id))
+    return id ~= nil and find(space, id) ~= nil and ff.in_inbox(space:get('waitpoint', id, waitpoint_id))
   end,
   arrivals = function(space, member, key)
     local entry = redis.call('XRANGE', key, member, member)[1]
     local id = entry and entry[2][2] or ''
-    return space:find(id) ~= nil and '0-' .. ff.digits(ff.arrival_of(space.loaded[id].head)) == member
+    return find(space, id) ~= nil and '0-' .. ff.digits(ff.arrival_of(space.loaded[id].head)) == member
   end,
 }
 
