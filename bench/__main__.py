@@ -15,16 +15,23 @@ from bench.peers.s1 import run as beside
 from bench.reports import keep, show
 from bench.settings import Scenario, Settings
 
+_ROUNDS: Final = {"tasks": 1_000}
 _HOLDERS: Final = {"slots": 100, "seconds": 20.0}
+
+
+def _everywhere(own: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    return {"sqlite": own, "valkey": own, "cluster": own}
+
+
 SCENARIOS: Final = {
-    "s1": Scenario(s1.run, {"sqlite": {}, "valkey": {}}),
-    "s2": Scenario(s2.run, {"sqlite": {"tasks": 1_000}, "valkey": {"tasks": 1_000}}),
-    "s3": Scenario(s3.run, {"sqlite": _HOLDERS, "valkey": _HOLDERS}),
-    "s5": Scenario(s5.run, {"sqlite": {}, "valkey": {}}),
-    "operations": Scenario(operations.run, {"valkey": {"tasks": 1_000}}),
-    "memory": Scenario(memory.run, {"sqlite": {"tasks": 100_000}, "valkey": {}}),
-    "idle": Scenario(idle.run, {"sqlite": {}, "valkey": {}}),
-    "http": Scenario(http.run, {"sqlite": {}, "valkey": {}}),
+    "s1": Scenario(s1.run, _everywhere({})),
+    "s2": Scenario(s2.run, _everywhere(_ROUNDS)),
+    "s3": Scenario(s3.run, _everywhere(_HOLDERS)),
+    "s5": Scenario(s5.run, _everywhere({})),
+    "operations": Scenario(operations.run, {"valkey": _ROUNDS, "cluster": _ROUNDS}),
+    "memory": Scenario(memory.run, {"sqlite": {"tasks": 100_000}, "valkey": {}, "cluster": {}}),
+    "idle": Scenario(idle.run, _everywhere({})),
+    "http": Scenario(http.run, _everywhere({})),
 }
 BESIDE: Final = {"valkey": {"tasks": 5_000, "processes": 2}}
 
@@ -40,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
     shared.add_argument("--json", type=Path, help="write the report there too")
     run = commands.add_parser("run", parents=[shared], help="run one scenario")
     run.add_argument("scenario", choices=sorted(SCENARIOS))
-    run.add_argument("--store", choices=["sqlite", "valkey"])
+    run.add_argument("--store", choices=["sqlite", "valkey", "cluster"])
     run.add_argument("--seconds", type=float)
     run.add_argument("--synchronous", choices=["NORMAL", "FULL"])
     run.add_argument("--claims", choices=["single", "shared"])

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import secrets
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ import aiohttp
 
 from bench.measures import median, quantile
 from bench.places import fresh
+from bench.servers import free_port
 from bench.settings import Report, Settings
 from bench.work import run_loop
 
@@ -25,13 +25,6 @@ CONNECTIONS = 64
 BATCH = 100
 CLAIM = 16
 STATES = 3_000
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from bench.places import Place, fresh
+from bench.servers import addresses_of
 from bench.settings import Report, Settings
 from bench.work import claim_of, run_loop
 from flowfabric.engine import Engine, claim_when_ready
@@ -37,9 +38,8 @@ def traced_statements(seen: Counter[str]) -> Iterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def monitored_commands(url: str, seen: Counter[str]) -> AsyncIterator[None]:
+async def monitored_commands(address: str, seen: Counter[str]) -> AsyncIterator[None]:
     """Count every command that a client sends to a server; what runs inside a function was not sent."""
-    address = url.removeprefix("valkey://").partition("/")[0]
     host, _, port = address.partition(":")
     reader, writer = await asyncio.open_connection(host, int(port), limit=2**24)
     writer.write(b"MONITOR\r\n")
@@ -72,8 +72,8 @@ async def measure(place: Place, settings: Settings, claimers: int, seen: Counter
     """Let a deployment stand still and count."""
     server, worker = await place.open(), await place.open()
     async with contextlib.AsyncExitStack() as stack:
-        if settings.store == "valkey":
-            await stack.enter_async_context(monitored_commands(place.url, seen))
+        for address in addresses_of(place.url):
+            await stack.enter_async_context(monitored_commands(address, seen))
         await stack.enter_async_context(Engine(server))
         await stack.enter_async_context(Engine(worker))
         waiting = [

@@ -1,12 +1,10 @@
-"""Small statistics."""
+"""Small statistics, and the processor time of this process."""
 
 from __future__ import annotations
 
 import resource
 from collections.abc import Sequence
 from typing import TypeVar
-
-from valkey import Valkey
 
 N = TypeVar("N", int, float)
 
@@ -25,12 +23,3 @@ def client_cpu_seconds() -> float:
     """Processor time of this process so far, all its threads together."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
-
-
-def server_cpu_seconds(url: str) -> float:
-    """Processor time of a Valkey server so far; other stores have none of their own."""
-    if not url.startswith("valkey://"):
-        return 0.0
-    with Valkey.from_url(url) as admin:
-        found = admin.info("cpu")
-    return float(found["used_cpu_user"] + found["used_cpu_sys"])

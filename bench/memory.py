@@ -6,11 +6,11 @@ from pathlib import Path
 
 from bench.places import Place, fresh
 from bench.queues import EngineQueue, drain_shared
+from bench.servers import server_bytes
 from bench.settings import Report, Settings
 from bench.work import creation, run_loop
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.storage.base import Upkeep
-from valkey import Valkey
 
 BATCH = 500
 
@@ -20,12 +20,6 @@ def resident_mb() -> float:
     status = Path("/proc/self/status").read_text(encoding="ascii")
     line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
     return round(int(line.split()[1]) / 1024, 1)
-
-
-def server_bytes(url: str) -> int:
-    """Bytes that a Valkey server has allocated."""
-    with Valkey.from_url(url) as admin:
-        return int(admin.info("memory")["used_memory"])
 
 
 async def submit(store: Upkeep, settings: Settings) -> None:
@@ -66,4 +60,4 @@ async def of_server(place: Place, settings: Settings) -> Report:
 def run(settings: Settings) -> Report:
     """Memory does not depend on what else the machine does: once is enough."""
     with fresh(settings) as place:
-        return run_loop((of_server if settings.store == "valkey" else of_process)(place, settings))
+        return run_loop((of_process if settings.store == "sqlite" else of_server)(place, settings))

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from bench.measures import quantile
-from bench.places import Place, url_of, valkey_server
+from bench.places import Place, fresh
+from bench.servers import admins, cpu_seconds
 from bench.settings import Report, Settings
 from bench.waits import deliver, suspend
 from bench.work import claim_of, creation, run_loop
@@ -47,18 +48,20 @@ class Row(NamedTuple):
 class Stopwatch:
     """Reads from the server's own log how long each call took inside it."""
 
-    def __init__(self, store: Upkeep, admin: Any) -> None:
+    def __init__(self, store: Upkeep, nodes: list[Any]) -> None:
         self._store = store
-        self._admin = admin
+        self._nodes = nodes
         self.rows: list[Row] = []
-        admin.config_set("slowlog-max-len", 1_000_000)
-        # Commands inside a function are logged too, which takes time; they are all shorter than that.
-        admin.config_set("slowlog-log-slower-than", 10)
+        for node in nodes:
+            node.config_set("slowlog-max-len", 1_000_000)
+            # Commands inside a function are logged too, which takes time; they are all shorter than that.
+            node.config_set("slowlog-log-slower-than", 10)
 
     async def time(self, operation: str, commands: Sequence[Command[R]]) -> list[R]:
         """Apply commands one after another; keep what the server noted."""
-        self._admin.slowlog_reset()
-        used = self._cpu_seconds()
+        for node in self._nodes:
+            node.slowlog_reset()
+        used = cpu_seconds(self._nodes)
         replies: list[R] = []
         counts: list[tuple[int, int]] = []
         for command in commands[:SAMPLE]:
@@ -66,8 +69,9 @@ class Stopwatch:
             replies.append(await self._store.apply(command))
             counts.append(_counted(before, self._counters()))
         replies += [await self._store.apply(command) for command in commands[SAMPLE:]]
-        used = self._cpu_seconds() - used
-        times = sorted(entry["duration"] for entry in self._admin.slowlog_get(-1) if _is_function(entry))
+        used = cpu_seconds(self._nodes) - used
+        log = [entry for node in self._nodes for entry in node.slowlog_get(-1)]
+        times = sorted(entry["duration"] for entry in log if _is_function(entry))
         assert times, f"no function was called for {operation}"
         self.rows.append(
             Row(
@@ -80,27 +84,22 @@ class Stopwatch:
         )  # fmt: skip
         return replies
 
-    def _counters(self) -> dict[str, int]:
-        counters: dict[str, int] = self._admin.info("stats")
-        return counters
-
-    def _cpu_seconds(self) -> float:
-        found = self._admin.info("cpu")
-        return float(found["used_cpu_user"] + found["used_cpu_sys"])
+    def _counters(self) -> list[dict[str, int]]:
+        return [node.info("stats") for node in self._nodes]
 
 
 def _is_function(entry: dict[str, Any]) -> bool:
     return bytes(entry["command"]).startswith(b"FCALL")
 
 
-def _counted(before: dict[str, int], after: dict[str, int]) -> tuple[int, int]:
+def _counted(before: list[dict[str, int]], after: list[dict[str, int]]) -> tuple[int, int]:
     """How often somebody asked and was answered in between, and how many commands that took in all.
 
     A large request is read in several pieces and a large reply written in several, but no operation has both. One of
     each is the question for these numbers.
     """
     asked, answered, done = (
-        after[name] - before[name] - 1
+        sum(new[name] - old[name] - 1 for old, new in zip(before, after, strict=True))
         for name in ("total_reads_processed", "total_writes_processed", "total_commands_processed")
     )
     return min(asked, answered), done
@@ -122,9 +121,9 @@ async def holding(store: Upkeep, count: int, settings: Settings, policy: bytes =
     return tasks
 
 
-async def measure(store: Upkeep, admin: Any, settings: Settings) -> list[Row]:
+async def measure(store: Upkeep, nodes: list[Any], settings: Settings) -> list[Row]:
     """Let executions go through every hot operation."""
-    watch, count, body = Stopwatch(store, admin), settings.tasks, settings.body()
+    watch, count, body = Stopwatch(store, nodes), settings.tasks, settings.body()
     await watch.time("create", [creation(store, body) for _ in range(count)])
     claims = await watch.time("claim 1", [claim_of("w") for _ in range(count)])
     tasks = [task for claim in claims for task in claim.tasks]
@@ -194,18 +193,19 @@ def quietest(runs: Sequence[Sequence[Row]]) -> list[Row]:
     ]
 
 
-async def measure_at(place: Place, admin: Any, settings: Settings) -> list[Row]:
+async def measure_at(place: Place, settings: Settings) -> list[Row]:
     store = await place.open()
     try:
-        return await measure(store, admin, settings)
+        with admins(place.url) as nodes:
+            return await measure(store, nodes, settings)
     finally:
         await store.close()
 
 
 def run(settings: Settings) -> Report:
-    """Measure every hot operation, on a fresh server each time."""
+    """Measure every hot operation, on fresh servers each time."""
     runs = []
     for _ in range(settings.runs):
-        with valkey_server(settings.aof) as server, server.client() as admin:
-            runs.append(run_loop(measure_at(Place(url_of(server), {}), admin, settings)))
+        with fresh(settings) as place:
+            runs.append(run_loop(measure_at(place, settings)))
     return {"rows": [row._asdict() for row in quietest(runs)]}

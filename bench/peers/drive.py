@@ -14,7 +14,8 @@ from typing import NamedTuple
 from bench.peers import ticks
 from bench.peers.catalogue import Peer
 from bench.peers.environments import ROOT
-from bench.places import folder, valkey_server
+from bench.places import folder
+from bench.servers import valkey_server
 from bench.settings import Settings
 
 LOOK_SECONDS = 0.02
@@ -34,11 +35,11 @@ class Drained(NamedTuple):
 
 def once(name: str, peer: Peer, commands: Path, settings: Settings) -> Drained:
     """One run on a fresh server."""
-    with valkey_server(settings.aof) as server, folder() as counts:
+    with valkey_server(settings.aof) as address, folder() as counts:
         surroundings = {
             **os.environ,
             "PYTHONPATH": str(ROOT),
-            "FF_BENCH_URL": f"redis://127.0.0.1:{server.port}/0",
+            "FF_BENCH_URL": f"redis://{address}/0",
             "FF_BENCH_SLOTS": str(settings.slots),
             "FF_BENCH_PROCESSES": str(settings.processes),
             "FF_BENCH_PAYLOAD": str(settings.payload),
