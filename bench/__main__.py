@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import signal
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -88,6 +90,7 @@ def main() -> None:
         settings = settings_of(scenario, given)
     except ValueError as error:
         commands.error(str(error))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # servers and workers that were started end too
     about = {"scenario": name, "store": settings.store, "settings": msgspec.to_builtins(settings)}
     keep({**about, **scenario.run(settings)}, given["json"])
 
