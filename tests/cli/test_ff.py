@@ -14,6 +14,7 @@ import pytest
 
 import flowfabric
 from flowfabric.cli import main
+from support.serving import Backend
 
 
 def ff(*arguments: str, timeout: float = 50) -> subprocess.CompletedProcess[str]:
@@ -73,11 +74,11 @@ def interruptible() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_the_demonstration_goes_on_over_http(tmp_path: Path) -> None:
+def test_the_demonstration_goes_on_over_http(backend: Backend) -> None:
     process = subprocess.Popen(
         [
             sys.executable, "-m", "flowfabric.cli", "demo", "--serve",
-            "--listen", "127.0.0.1:0", "--path", str(tmp_path / "demo.db"),
+            "--listen", "127.0.0.1:0", "--path", backend.url(),
         ],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip

@@ -77,3 +77,11 @@ async def test_timers_try_a_failing_store_again_and_leave_a_closed_one(
         await Timers(store).run()
     assert store.asked == ["timers"] * 4
     assert caplog.messages == [f"timers pause: {StoreBusy()}"]
+
+
+async def test_one_of_several_processes_repairs() -> None:
+    one = Unwell(0, StoreClosed())
+    others = [Engine(one, repair_seconds=3_600) for _ in range(2)]
+    for engine in others:
+        await engine._repair()
+    assert one.asked == ["repair True"]

@@ -17,7 +17,9 @@ from flowfabric.storage.valkey.library import FOLDER
 from flowfabric.storage.valkey.patience import Patience
 from flowfabric.storage.valkey.servers import check_info
 from support.process import refused, started
+from support.proxy import proxy
 from support.serving import SECRET
+from support.tls import Authority
 from support.valkey import ValkeyServer
 from support.valkey_nodes import node
 
@@ -170,6 +172,13 @@ async def test_a_port_without_tls(server: ValkeyServer, monkeypatch: pytest.Monk
     error = await opened(server.url.replace("valkey:", "valkeys:"))
     assert isinstance(error, StoreUnusable)
     assert f"does not speak TLS on that port; use its port for TLS, or {server.url}" in error.text
+
+
+async def test_a_port_for_tls(server: ValkeyServer, tmp_path: Path) -> None:
+    async with proxy(server.port, Authority(tmp_path).server("127.0.0.1")) as secured:
+        error = await opened(f"valkey://127.0.0.1:{secured.port}/0")
+    assert isinstance(error, StoreUnusable)
+    assert f"wants TLS on that port; use valkeys://127.0.0.1:{secured.port}/0" in error.text
 
 
 async def test_nobody_at_a_port_for_tls_is_no_matter_of_tls() -> None:

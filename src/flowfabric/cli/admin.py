@@ -1,4 +1,4 @@
-"""`ff admin`: questions about a deployment that need no server."""
+"""`ff admin`: what is asked of a deployment, or done to it, without its server."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import argparse
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
+from flowfabric.cli import repair
 from flowfabric.model.ids import partition_of
-from flowfabric.server.variables import BY_NAME, BadSetting
+from flowfabric.server.variables import BadSetting, value_of
 
 WATCH_PERCENT: Final = 5.0
 ELEVATED_PERCENT: Final = 15.0
@@ -30,22 +31,18 @@ def add(commands: Any) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="action")
     collisions = actions.add_parser("partition-collisions", help="lanes that share a partition")
     collisions.set_defaults(run=partition_collisions)
+    repair.add(actions)
 
 
 def partition_collisions(_: argparse.Namespace) -> int:
     """Report lanes that share a partition, from the environment alone."""
     try:
-        lanes, flow, *_others = (_read(name, os.environ) for name in READ)
+        lanes, flow, *_others = (value_of(name, os.environ) for name in READ)
     except BadSetting as error:
         print(f"ff: {error}", file=sys.stderr)
         return BAD_INPUT
     print("\n".join(report(lanes, flow)))
     return 0
-
-
-def _read(name: str, environ: Mapping[str, str]) -> Any:
-    variable = BY_NAME[name]
-    return variable.read(name, environ[name]) if name in environ else variable.default
 
 
 def report(lanes: Sequence[str], count: int) -> list[str]:

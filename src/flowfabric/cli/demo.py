@@ -13,6 +13,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from flowfabric.cli.demo_worker import LANE, LEASE_MS
 from flowfabric.cli.narrator import Narrator
 from flowfabric.cli.screen import Screen
@@ -32,6 +34,7 @@ from flowfabric.model.records import Execution
 from flowfabric.model.state import Public
 from flowfabric.storage import open_store
 from flowfabric.storage.base import Upkeep
+from flowfabric.storage.resolve import MEMORY
 
 LISTEN: Final = "127.0.0.1:9090"
 WORKERS: Final = ("ada", "ben")
@@ -212,7 +215,8 @@ async def served(store: Upkeep, path: str, listen: str) -> AsyncIterator[str]:
     from flowfabric.server.server import Server  # noqa: PLC0415
     from flowfabric.server.settings import load_settings  # noqa: PLC0415
 
-    settings = load_settings({"FF_STORE": path, "FF_LISTEN_ADDR": listen})
+    # The store is open and has its secret, so none is asked for.
+    settings = replace(load_settings({"FF_STORE": MEMORY, "FF_LISTEN_ADDR": listen}), store=path)
     sockets = bind(settings)
     server = await Server.start(settings, store=store)
     serving = asyncio.create_task(server.serve(sockets))

@@ -27,7 +27,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_demo(commands: Any) -> None:
     show = commands.add_parser("demo", help="watch a worker die and its work go on")
-    show.add_argument("--path", default="", help="keep the database in this file (default: a temporary one)")
+    show.add_argument("--path", default="", help="file or URL of the store (default: a temporary file)")
     show.add_argument("--serve", action="store_true", help="serve it over HTTP, too, until you press Ctrl-C")
     show.add_argument("--listen", metavar="HOST:PORT", default="", help="with --serve: where to listen")
     show.set_defaults(run=_demo)

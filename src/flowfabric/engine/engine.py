@@ -15,6 +15,8 @@ from flowfabric.storage.base import Upkeep
 COLLECT_SECONDS: Final = 60.0
 COLLECT_PAGE: Final = 1_000
 REPAIR_SECONDS: Final = 3_600.0
+REPAIR: Final = "repair"
+"""The baton of whoever repairs; it is kept until the next repair is due."""
 
 log = logging.getLogger("flowfabric.engine")
 
@@ -57,6 +59,10 @@ class Engine:
             pass
 
     async def _repair(self) -> None:
+        """Repair, unless another process has done so in the meantime."""
+        held_ms = int(self._repair_seconds * 900)
+        if not await self._store.take_baton(REPAIR, self.timers.holder, held_ms):
+            return
         report = await self._store.repair()
         for sentence in report.wrong:
             log.error("%s: %s", "repaired" if report.fixed else "wrong, and not mended", sentence)

@@ -35,7 +35,7 @@ class Timers:
 
     def __init__(self, store: Upkeep, *, holder: str = "") -> None:
         self._store = store
-        self._holder = holder or f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self.holder = holder or f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._skipped: dict[str, int] = {}
         self._swept = float("-inf")
 
@@ -85,7 +85,7 @@ class Timers:
                 await asyncio.sleep(SWEEP_SECONDS)
 
     async def _turn(self, woken: Subscription) -> None:
-        if not await self._store.take_baton(BATON, self._holder, BATON_MS):
+        if not await self._store.take_baton(BATON, self.holder, BATON_MS):
             await asyncio.sleep(SWEEP_SECONDS)
             return
         loop = asyncio.get_running_loop()
@@ -100,4 +100,4 @@ class Timers:
 
     async def stop(self) -> None:
         """Give the baton back, so that another process takes over at once."""
-        await self._store.drop_baton(BATON, self._holder)
+        await self._store.drop_baton(BATON, self.holder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -229,3 +229,9 @@ VARIABLES: Final[tuple[Variable, ...]] = (
 """Every variable. Of the intervals only those of clean-up and repair mean anything here."""
 
 BY_NAME: Final = {variable.name: variable for variable in VARIABLES}
+
+
+def value_of(name: str, environ: Mapping[str, str]) -> Any:
+    """Read one variable from the environment."""
+    variable = BY_NAME[name]
+    return variable.read(name, environ[name]) if name in environ else variable.default

@@ -1,0 +1,67 @@
+"""`ff admin repair` on every store that several processes share."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowfabric.cli import main
+from flowfabric.storage import open_store
+from flowfabric.storage.valkey.client import Client
+from support.clock import ManualClock
+from support.driver import Driver
+from support.serving import Backend
+
+
+async def prepare(backend: Backend) -> None:
+    store = await open_store(backend.url())
+    await Driver(store, ManualClock()).create()
+    await store.close()
+    if backend.name == "sqlite":
+        with sqlite3.connect(backend.url()) as file:
+            file.execute("update tally set n = 5")
+        file.close()
+    else:
+        client = Client(backend.url())
+        await client.call("HINCRBY", "ff:tally", "default\0default\0waiting", 4)
+        client.close()
+
+
+def test_damage_is_told_and_mended(backend: Backend, capsys: pytest.CaptureFixture[str]) -> None:
+    asyncio.run(prepare(backend))
+
+    def run(*arguments: str) -> tuple[int, list[str]]:
+        code = main(["admin", "repair", *backend.flags, *arguments])
+        return code, capsys.readouterr().out.splitlines()
+
+    code, lines = run("--look")
+    assert (code, lines[-1]) == (1, "1 executions compared: 1 entry wrong")
+    assert "tall" in lines[0]
+    assert run()[1][-1] == "1 executions compared: 1 entry mended"
+    assert run() == (0, ["1 executions compared: everything is as it should be"])
+    assert run("--look")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("store", "problem"),
+    [
+        ("none.db", "there is no file none.db"),
+        ("valkey://127.0.0.1:1/0", "cannot be reached"),
+        ("http://127.0.0.1:1", "no store opens http://"),
+    ],
+)
+def test_a_store_that_cannot_be_opened_is_explained(
+    store: str,
+    problem: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[Any],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["admin", "repair", "--store", store]) == 2
+    assert problem in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
