@@ -1,1 +1,37 @@
 """Running handlers: claiming, renewing, steps, waits, executors, and the low level for loops written by hand."""
+
+from flowfabric.worker.bridge import verify_and_deliver
+from flowfabric.worker.context import Context
+from flowfabric.worker.faults import LeaseLost, Permanent, Retry, StepMismatch, TaskConsumed, WaitTimeout
+from flowfabric.worker.handlers import Handler, Resolver, WorkerSettings
+from flowfabric.worker.layers import CircuitBreaker, Layer, Metrics, RateLimit, Tracing
+from flowfabric.worker.runtime import Runtime
+from flowfabric.worker.sync_context import SyncContext
+from flowfabric.worker.tasks import ClaimedTask
+from flowfabric.worker.waits import Signal, Waitpoint
+from flowfabric.worker.worker import Worker
+
+__all__ = [
+    "CircuitBreaker",
+    "ClaimedTask",
+    "Context",
+    "Handler",
+    "Layer",
+    "LeaseLost",
+    "Metrics",
+    "Permanent",
+    "RateLimit",
+    "Resolver",
+    "Retry",
+    "Runtime",
+    "Signal",
+    "StepMismatch",
+    "SyncContext",
+    "TaskConsumed",
+    "Tracing",
+    "WaitTimeout",
+    "Waitpoint",
+    "Worker",
+    "WorkerSettings",
+    "verify_and_deliver",
+]

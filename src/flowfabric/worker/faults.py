@@ -52,6 +52,10 @@ class StepMismatch(Exception):
         )
 
 
+class InvalidArguments(Exception):
+    """The input does not fit the parameters of the handler, which was not run."""
+
+
 class Interrupted(asyncio.CancelledError):
     """Base of what the worker raises into a handler that must stop now."""
 
@@ -84,11 +88,6 @@ class WorkerAtCapacity(ResourceExhausted):
 
     code = "worker_at_capacity"
     message = "every permit is in use; end a task first, or raise the concurrency"
-
-
-def interruption(error: BaseException) -> str:
-    """Say why a handler was interrupted, in one word for logs."""
-    return type(error).__name__
 
 
 def is_loss(error: FlowFabricError) -> bool:

@@ -1,0 +1,416 @@
+"""What a handler may do: durable steps, sleeping, waiting for people, streams, progress."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import json
+import logging
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, ParamSpec, Protocol, TypeVar, overload
+
+from flowfabric.codecs import JSON, Codec, Duration, decode_value, encode_value, millis
+from flowfabric.codecs.signature import hints_of
+from flowfabric.model.conditions import Condition, timeout_only
+from flowfabric.model.contracts.base import HolderCommand
+from flowfabric.model.contracts.lease import StepView, UpdateProgress
+from flowfabric.model.contracts.reads import GetStep, ReadToken
+from flowfabric.model.contracts.streams import FrameInput, PutStep, StepExisting
+from flowfabric.model.contracts.wait_results import WaitResult, unpack_wait
+from flowfabric.model.contracts.waiting import Binding, SatisfiedAtOnce, Suspend
+from flowfabric.model.errors import FlowFabricError, NotOffered
+from flowfabric.storage.minting import new_uuid
+from flowfabric.worker.faults import LeaseLost, Suspended, WaitTimeout, is_loss
+from flowfabric.worker.frames import Emitter, now_ms
+from flowfabric.worker.steps import SLEEP, WAIT, WAITPOINT, Steps
+from flowfabric.worker.tasks import ClaimedTask
+from flowfabric.worker.waits import Count, Signal, Waitpoint, condition_of, signal_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+CHILD: Final = "submit:"
+
+
+class Submitter(Protocol):
+    """How the app submits a child; the key makes sure that it is done once."""
+
+    async def submit(self, key: str, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        """Submit it and return its id."""
+
+    def run(self, execution_id: str, function: Any) -> Any:
+        """Return the handle of a child that was submitted."""
+
+
+class Context:
+    """Given to a handler that has a parameter of this type.
+
+    ::
+
+        @app.task()
+        async def review(ctx: Context, doc: str) -> bool:
+            draft = await ctx.step("draft", write_draft, doc)
+            answer = await ctx.wait_for_signal("approve", "reject", timeout="1d")
+            return answer.name == "approve"
+
+    A handler that waits gives its lease back and is run again from its top when the wait is over; finished steps are
+    passed at once. So what must happen once belongs into a step.
+    """
+
+    def __init__(
+        self,
+        task: ClaimedTask,
+        codec: Codec = JSON,
+        submitter: Submitter | None = None,
+        deadline: float | None = None,
+    ) -> None:
+        self._task = task
+        self._codec = codec
+        self._submitter = submitter
+        self._steps = Steps(task.task, self._fetch)
+        self._emitter: Emitter | None = None
+        self.deadline = deadline
+        """When the time of this attempt is over, by the clock of the event loop; none: never."""
+        self.cancelled = asyncio.Event()
+        """Set when somebody has cancelled the run."""
+        self.lost = asyncio.Event()
+        """Set when the lease is gone, for whatever reason: change nothing more."""
+
+    # Who we are.
+
+    @property
+    def execution_id(self) -> str:
+        """The id of the run."""
+        return self._task.execution_id
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is, from 0."""
+        return self._task.attempt_index
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The tags of the run."""
+        return self._task.tags
+
+    @property
+    def fence(self) -> str:
+        """A token that grows with every holder of this run: other systems that get it can refuse older ones."""
+        return f"{self._task.execution_id}:{self._task.lease_epoch}"
+
+    @property
+    def task(self) -> ClaimedTask:
+        """The claimed task itself, for what is not offered here."""
+        return self._task
+
+    @functools.cached_property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger that knows the ids of this run."""
+        ids = {"execution_id": self.execution_id, "attempt": self.attempt, "kind": self._task.execution_kind}
+        return _Bound(logging.getLogger(f"flowfabric.task.{self._task.execution_kind}"), ids)
+
+    # Steps.
+
+    @overload
+    def step(
+        self, name: str, fn: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs
+    ) -> Awaitable[R]: ...
+
+    @overload
+    def step(self, name: str, fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Awaitable[R]: ...
+
+    @overload
+    def step(self, name: str) -> Callable[[Callable[P, Any]], Callable[P, Awaitable[Any]]]: ...
+
+    def step(self, name: str, fn: Callable[..., Any] | None = None, *args: Any, **kwargs: Any) -> Any:
+        """Run a function once, even if the worker dies: its result is stored and returned on every later run.
+
+        A sync function runs in a thread. A function that fails stores nothing. Names repeat by order: `name`, `name#2`.
+        Also as a decorator: `@ctx.step("draft")` makes every call of the function a step.
+        """
+        if fn is None:
+            return functools.partial(self._decorated, name)
+        return self._step(name, fn, args, kwargs)
+
+    def _decorated(self, name: str, fn: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+        @functools.wraps(fn)
+        def call(*args: Any, **kwargs: Any) -> Awaitable[Any]:
+            return self._step(name, fn, args, kwargs)
+
+        return call
+
+    def _step(
+        self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Awaitable[Any]:
+        unique, place = self._steps.ask(
+            name
+        )  # now and not when awaited, so that the order is that of the calls
+        return self._run_step(unique, place, fn, args, kwargs)
+
+    async def _run_step(
+        self, name: str, place: int, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
+        found = await self._steps.find(name)
+        if found is not None:
+            return decode_value(found.result, found.encoding, _returned(fn), self._codec)
+        value = await _called(fn, args, kwargs)
+        return await self._keep(name, place, value, fn)
+
+    async def _keep(self, name: str, place: int, value: Any, fn: Callable[..., Any]) -> Any:
+        result, encoding = encode_value(value, self._codec)
+        put = self._of(PutStep, step_name=name, result=result, encoding=encoding, call_index=place)
+        answer = await self._send(put)
+        if isinstance(answer, StepExisting) and answer.result != result:
+            return decode_value(answer.result, answer.encoding, _returned(fn), self._codec)
+        return value
+
+    # Waiting.
+
+    async def sleep(self, duration: Duration) -> None:
+        """Give the lease back and go on after a while; no worker is held meanwhile, and none has to live that long."""
+        name, _ = self._steps.ask(SLEEP)
+        if await self._steps.find(name) is None:
+            await self._suspend(
+                name, timeout_only(), Binding(new_uuid(), SLEEP), millis(duration), reason_code="sleeping"
+            )
+
+    @overload
+    async def wait_for_signal(
+        self,
+        *names: str,
+        count: None = None,
+        distinct: bool = False,
+        timeout: Duration | None = None,  # noqa: ASYNC109
+        name: str = "",
+        waitpoint: Waitpoint | None = None,
+    ) -> Signal: ...
+
+    @overload
+    async def wait_for_signal(
+        self,
+        *names: str,
+        count: Count,
+        distinct: bool = False,
+        timeout: Duration | None = None,  # noqa: ASYNC109
+        name: str = "",
+        waitpoint: Waitpoint | None = None,
+    ) -> list[Signal]: ...
+
+    async def wait_for_signal(
+        self,
+        *names: str,
+        count: Count | None = None,
+        distinct: bool = False,
+        timeout: Duration | None = None,  # noqa: ASYNC109 - of the suspension, which lives in the store
+        name: str = "",
+        waitpoint: Waitpoint | None = None,
+    ) -> Signal | list[Signal]:
+        """Give the lease back until signals come: the first of some names, or with `count` a list of several.
+
+        `count` is a number, `"all"` of the names, or `"any"`. `distinct` counts each source once: two approvals from
+        two people. Raises `WaitTimeout` when the time is over. `name` names the wait, and the waitpoint that signals
+        are sent to; `waitpoint` is one that was created earlier.
+        """
+        label = name or (waitpoint.key if waitpoint else "") or "|".join(names) or "signal"
+        step, _ = self._steps.ask(f"{WAIT}{label}")
+        found = await self._steps.find(step)
+        if found is not None:
+            outcome = unpack_wait(found.result)
+        else:
+            key = waitpoint.key if waitpoint else label
+            condition = condition_of(names, count, distinct=distinct, key=key)
+            binding = Binding(waitpoint.id, key, pending=True) if waitpoint else Binding(new_uuid(), key)
+            after = None if timeout is None else millis(timeout, "timeout")
+            satisfied = await self._suspend(step, condition, binding, after)
+            return _answer([signal_of(view) for view in satisfied.resume_signals], count)
+        if outcome.reason == "timeout":
+            raise WaitTimeout(f"nobody sent {' or '.join(names) or 'a signal'} in time")
+        return _answer(_signals(outcome), count)
+
+    async def _suspend(
+        self,
+        step: str,
+        condition: Condition,
+        binding: Binding,
+        timeout_ms: int | None,
+        reason_code: str = "waiting_for_signal",
+    ) -> SatisfiedAtOnce:
+        """Give the lease back and unwind the handler; goes on only when buffered signals suffice already."""
+        await self.flush()
+        suspension = new_uuid()
+        command = self._of(
+            Suspend, suspension_id=suspension, idempotency_key=suspension, waitpoints=(binding,), condition=condition,
+            reason_code=reason_code, timeout_ms=timeout_ms, step_name=step,
+            timeout_behavior=None if timeout_ms is None else "auto_resume",
+        )  # fmt: skip
+        try:
+            outcome = await self._task.end(command, keeps=SatisfiedAtOnce, repeat=True)
+        except FlowFabricError as error:
+            raise self._told(error) from error
+        if isinstance(outcome, SatisfiedAtOnce):
+            return outcome
+        raise Suspended(step)
+
+    async def create_waitpoint(self, key: str, expires: Duration = "1d") -> Waitpoint:
+        """Open a waitpoint before waiting on it, so that its token can be sent out first; made once in each attempt.
+
+        ::
+
+            waitpoint = await ctx.create_waitpoint("approval")
+            await ctx.step("mail", send_mail, waitpoint.id, waitpoint.token)
+            answer = await ctx.wait_for_signal("approve", waitpoint=waitpoint)
+        """
+        name, place = self._steps.ask(f"{WAITPOINT}{key}@{self.attempt}")
+        id_ = str(uuid.uuid5(uuid.UUID(self._task.attempt_id), name))
+        if await self._steps.find(name) is None:
+            opened = await self._guard(self._task.create_pending_waitpoint(key, expires, waitpoint_id=id_))
+            await self._keep(name, place, {"waitpoint_id": id_}, _nothing)
+            return Waitpoint(id_, key, opened.waitpoint_token)
+        token = await self._task.worker.store.read(
+            ReadToken(execution_id=self.execution_id, waitpoint_id=id_)
+        )
+        return Waitpoint(id_, key, token or "")
+
+    async def approval_link(
+        self, waitpoint: Waitpoint, signal_name: str, expires: Duration = "1d", to: str = ""
+    ) -> str:
+        """Make a link that lets whoever opens it send one signal; it is a page of the server, so a server is needed."""
+        make = getattr(self._task.worker.store, "make_link", None)
+        if make is None:
+            raise NotOffered(
+                "approval links are pages of a server: connect the worker to one (http://…), "
+                "or send the waitpoint's id and token and deliver the signal yourself"
+            )
+        url: str = await make(self.execution_id, waitpoint.id, signal_name, millis(expires, "expires"), to)
+        return url
+
+    # Children.
+
+    async def submit(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+        """Submit another task, once, however often this handler runs; returns its handle."""
+        if self._submitter is None:
+            raise NotOffered(
+                "this worker has no app to submit with: run it with `app.worker()` or `ff worker`"
+            )
+        label = getattr(function, "kind", "") or getattr(function, "__name__", "task")
+        name, place = self._steps.ask(f"{CHILD}{label}")
+        found = await self._steps.find(name)
+        if found is not None:
+            child = decode_value(found.result, found.encoding, str)
+        else:
+            child = await self._submitter.submit(f"{self.execution_id}/{name}", function, args, kwargs)
+            child = await self._keep(name, place, child, _nothing)
+        return self._submitter.run(child, function)
+
+    # Telling.
+
+    async def emit(
+        self,
+        frame_type: str,
+        payload: Any,
+        *,
+        best_effort: bool = False,
+        correlation_id: str = "",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Append a frame to the stream of this attempt. Frames keep their order and are sent several at a time."""
+        data, encoding = _frame_data(payload, self._codec)
+        await self._emit(
+            FrameInput(
+                payload=data, frame_type=frame_type, mode="best_effort" if best_effort else "durable", ts=now_ms(),
+                encoding=encoding, correlation_id=correlation_id,
+                metadata_json=json.dumps(metadata) if metadata else "",
+            )
+        )  # fmt: skip
+
+    async def summary(self, patch: Mapping[str, Any]) -> None:
+        """Merge a patch into the summary document of this attempt (JSON Merge Patch: null deletes)."""
+        data, _ = encode_value(dict(patch))
+        await self._emit(
+            FrameInput(
+                payload=data, frame_type="summary", mode="summary", ts=now_ms(), encoding="json",
+                patch_kind="json-merge-patch",
+            )
+        )  # fmt: skip
+
+    async def flush(self) -> None:
+        """Wait until every frame is stored. Done by itself before the handler ends or waits."""
+        if self._emitter is not None:
+            await self._guard(self._emitter.flush())
+
+    async def progress(self, pct: int | None = None, message: str | None = None) -> None:
+        """Say how far the work is, from 0 to 100, and what it does."""
+        await self._send(self._of(UpdateProgress, pct=pct, message=message))
+
+    async def _emit(self, frame: FrameInput) -> None:
+        if self._emitter is None:
+            self._emitter = Emitter(self._task)
+        await self._guard(self._emitter.emit(frame))
+
+    # How.
+
+    async def _fetch(self, name: str) -> StepView | None:
+        return await self._task.worker.store.read(GetStep(execution_id=self.execution_id, step_name=name))
+
+    def _of(self, kind: Callable[..., R], **fields: Any) -> R:
+        return kind(execution_id=self._task.execution_id, fence=self._task.task.fence, **fields)
+
+    async def _send(self, command: HolderCommand[R]) -> R:
+        return await self._guard(self._task.send(command))
+
+    async def _guard(self, call: Awaitable[R]) -> R:
+        try:
+            return await call
+        except FlowFabricError as error:
+            raise self._told(error) from error
+
+    @staticmethod
+    def _told(error: FlowFabricError) -> BaseException:
+        """A lease that is gone stops the handler; any other refusal is the handler's."""
+        return LeaseLost(str(error)) if is_loss(error) else error
+
+
+class _Bound(logging.LoggerAdapter[logging.Logger]):
+    """Adds the ids of a run to every record."""
+
+    def process(self, msg: Any, kwargs: Any) -> tuple[Any, Any]:
+        kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
+        return msg, kwargs
+
+
+def _nothing() -> Any:
+    """Stands for a function without annotations."""
+
+
+async def _called(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    if inspect.iscoroutinefunction(fn):
+        return await fn(*args, **kwargs)
+    value = await asyncio.to_thread(fn, *args, **kwargs)
+    return await value if inspect.isawaitable(value) else value
+
+
+@functools.lru_cache(maxsize=1_024)
+def _returned(fn: Callable[..., Any]) -> Any:
+    """Return the type that a function says it returns."""
+    try:
+        return hints_of(fn).get("return", Any)
+    except TypeError:  # it has no annotations that can be read: any value will do
+        return Any
+
+
+def _frame_data(payload: Any, codec: Codec) -> tuple[bytes, str]:
+    if isinstance(payload, str):
+        return payload.encode(), "utf8"
+    return encode_value(payload, codec)
+
+
+def _signals(outcome: WaitResult) -> list[Signal]:
+    return [signal_of(stored.view()) for stored in outcome.signals]
+
+
+def _answer(signals: list[Signal], count: Count | None) -> Signal | list[Signal]:
+    if count is not None:
+        return signals
+    return signals[0] if signals else Signal("")

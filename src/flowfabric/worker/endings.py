@@ -1,0 +1,104 @@
+"""How what a handler raised is told to the store."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from typing import Final
+
+from flowfabric.codecs import EncodeFault
+from flowfabric.model.contracts.lease import Fail, Release
+from flowfabric.model.limits import MAX_DETAIL_BYTES, MAX_TEXT_BYTES
+from flowfabric.worker.executors import ProcessCrashed, RemoteError
+from flowfabric.worker.faults import (
+    Interrupted,
+    InvalidArguments,
+    Permanent,
+    Retry,
+    StepMismatch,
+    Stopping,
+    Suspended,
+)
+from flowfabric.worker.tasks import ClaimedTask
+
+log = logging.getLogger("flowfabric.worker")
+
+_CATEGORIES: Final[tuple[tuple[type[BaseException], str], ...]] = (
+    (InvalidArguments, "invalid_input"),
+    (Permanent, "permanent"),
+    (Retry, "transient"),
+    (StepMismatch, "step_mismatch"),
+    (ProcessCrashed, "infra_crash"),
+    (EncodeFault, "invalid_result"),
+)
+HANDLER: Final = "handler_error"
+_PLAIN: Final = (InvalidArguments, Permanent, Retry, StepMismatch, ProcessCrashed)
+"""What says everything with its text."""
+
+
+def ending(task: ClaimedTask, error: BaseException) -> Fail | Release | None:
+    """Say how a handler ended that did not return; nothing when its task is given back or lost already."""
+    if _inside(error, Suspended) or task.consumed:
+        return None
+    if (stop := _inside(error, Interrupted)) is not None:
+        log.info("%s of %s was interrupted: %s", task.execution_kind, task.execution_id, stop)
+        if not isinstance(stop, Stopping):
+            return None
+        return Release(execution_id=task.execution_id, fence=task.task.fence, reason=str(stop))
+    return failure(task, error)
+
+
+def _inside(error: BaseException, kind: type[BaseException]) -> BaseException | None:
+    """Find an exception of a kind, also in a group of them."""
+    if isinstance(error, BaseExceptionGroup):
+        return next((found for part in error.exceptions if (found := _inside(part, kind))), None)
+    return error if isinstance(error, kind) else None
+
+
+def failure(task: ClaimedTask, error: BaseException) -> Fail:
+    """Say that a handler failed, why, and where."""
+    return Fail(
+        execution_id=task.execution_id,
+        fence=task.task.fence,
+        reason=_cut(reason_of(error), MAX_TEXT_BYTES),
+        category=category_of(error),
+        detail="" if isinstance(error, InvalidArguments) else _end(detail_of(error), MAX_DETAIL_BYTES),
+        retry_after_ms=error.after_ms if isinstance(error, Retry) else None,
+    )
+
+
+def category_of(error: BaseException) -> str:
+    """Name the class of a failure, which the retry policy may look at."""
+    return next((name for kind, name in _CATEGORIES if isinstance(error, kind)), HANDLER)
+
+
+def reason_of(error: BaseException) -> str:
+    """Say in one line what went wrong."""
+    text = str(error)
+    if isinstance(error, _PLAIN):
+        return text
+    name = type(error).__qualname__
+    return f"{name}: {text}" if text else name
+
+
+def detail_of(error: BaseException) -> str:
+    """Return the traceback, as it was where the handler ran, without our own part of it."""
+    if isinstance(error.__cause__, RemoteError):
+        return str(error.__cause__)
+    frames = error.__traceback__
+    while frames is not None and "flowfabric/worker/" in frames.tb_frame.f_code.co_filename.replace(
+        "\\", "/"
+    ):
+        frames = frames.tb_next
+    return "".join(traceback.format_exception(type(error), error, frames or error.__traceback__))
+
+
+def _cut(text: str, most: int) -> str:
+    data = text.encode("utf-8", "replace")
+    return text if len(data) <= most else data[: most - 3].decode("utf-8", "ignore") + "…"
+
+
+def _end(text: str, most: int) -> str:
+    """Keep the end of a text, where a traceback says the most."""
+    data = text.encode("utf-8", "replace")
+    return text if len(data) <= most else "…" + data[len(data) - most + 3 :].decode("utf-8", "ignore")

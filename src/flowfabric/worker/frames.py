@@ -1,0 +1,116 @@
+"""Frames of one attempt: collected, sent in order, several in one call."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Final
+
+from flowfabric.model.contracts.reads import TailStream
+from flowfabric.model.contracts.streams import MAX_FRAMES_PER_CALL, FrameInput
+from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.limits import FRAME_READ_MAX
+from flowfabric.worker.sending import Backoff, transient
+from flowfabric.worker.tasks import ClaimedTask
+
+FULL: Final = 4 * MAX_FRAMES_PER_CALL
+"""So many frames may wait before the handler has to."""
+MAX_BYTES: Final = 512 * 1024
+"""Payload in one call."""
+
+
+class Emitter:
+    """Sends the frames of one handler; the next call starts when the one before has been answered."""
+
+    def __init__(self, task: ClaimedTask) -> None:
+        self._task = task
+        self._waiting: list[FrameInput] = []
+        self._pump: asyncio.Task[None] | None = None
+        self._error: BaseException | None = None
+        self._last = "0-0"
+
+    async def emit(self, frame: FrameInput) -> None:
+        """Take a frame; returns at once unless too many wait. What went wrong with earlier ones is raised here."""
+        frame.check()
+        self._raise()
+        self._waiting.append(frame)
+        if self._pump is None or self._pump.done():
+            self._pump = asyncio.create_task(self._send())
+        if len(self._waiting) >= FULL:
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Wait until every frame is stored."""
+        while self._pump is not None and not self._pump.done():
+            await asyncio.shield(self._pump)
+        self._raise()
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    async def _send(self) -> None:
+        try:
+            while self._waiting:
+                part = self._part()
+                await self._append(part)
+                del self._waiting[: len(part)]
+        except FlowFabricError as error:
+            self._error = error
+
+    def _part(self) -> list[FrameInput]:
+        size = count = 0
+        for frame in self._waiting[:MAX_FRAMES_PER_CALL]:
+            size += len(frame.payload)
+            if count and size > MAX_BYTES:
+                break
+            count += 1
+        return self._waiting[:count]
+
+    async def _append(self, part: list[FrameInput]) -> None:
+        """Append; when the answer was lost, look whether the frames are there before they are sent again."""
+        backoff = Backoff()
+        unknown = False
+        while True:
+            try:
+                if unknown and await self._arrived(part):
+                    return
+                unknown = False
+                appended = await self._task.append_frames(part)
+            except FlowFabricError as error:
+                if not transient(error) or not self._task.is_lease_healthy:
+                    raise
+                unknown = True
+            else:
+                self._last = appended[-1].entry_id
+                return
+            await backoff.pause()
+
+    async def _arrived(self, part: list[FrameInput]) -> bool:
+        """Whether the stream ends with these frames: only this handler writes to it."""
+        task = self._task
+        tail: list[tuple[int, str, bytes]] = []
+        after = self._last
+        while True:
+            page = await task.worker.store.read(
+                TailStream(
+                    execution_id=task.execution_id,
+                    attempt_index=task.attempt_index,
+                    after=after,
+                    count=FRAME_READ_MAX,
+                )
+            )
+            if not page.last:
+                break
+            after = page.last
+            found = [(view.frame.ts, view.frame.frame_type, view.frame.payload) for view in page.frames]
+            tail = (tail + found)[-len(part) :]
+        arrived = tail == [(frame.ts, frame.frame_type, frame.payload) for frame in part]
+        if arrived:
+            self._last = after
+        return arrived
+
+
+def now_ms() -> int:
+    """The time of a frame, which also tells it from an equal one."""
+    return time.time_ns() // 1_000_000

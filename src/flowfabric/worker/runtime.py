@@ -1,0 +1,391 @@
+"""The runtime of a worker: takes tasks, runs their handlers, and tells the store how they ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import logging
+import signal
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Final, Self
+
+from flowfabric.codecs import Duration, encode_value, seconds
+from flowfabric.engine import Engine
+from flowfabric.model.contracts.lease import Complete, Fail, Release
+from flowfabric.model.errors import FlowFabricError, InvalidInput, StoreClosed, invalid
+from flowfabric.storage import open_store
+from flowfabric.storage.base import Commands, Upkeep
+from flowfabric.worker.context import Context, Submitter
+from flowfabric.worker.endings import ending
+from flowfabric.worker.executors import Interrupt, Processes, Threads, interruptible
+from flowfabric.worker.faults import (
+    DeadlinePassed,
+    Interrupted,
+    InvalidArguments,
+    LeaseLost,
+    Stopping,
+    is_loss,
+)
+from flowfabric.worker.handlers import Handler, Resolver, WorkerSettings
+from flowfabric.worker.layers import Layer
+from flowfabric.worker.sending import Backoff, transient
+from flowfabric.worker.sync_context import SyncContext
+from flowfabric.worker.tasks import ClaimedTask
+from flowfabric.worker.watching import Watch
+from flowfabric.worker.worker import Worker
+
+log = logging.getLogger("flowfabric.worker")
+
+LAST_SECONDS: Final = 1.0
+"""How long an interrupted handler may clean up before its task is given back without it."""
+
+
+class Running:
+    """One task and the handler that works on it."""
+
+    __slots__ = ("context", "handler", "interrupt", "job", "task")
+
+    def __init__(self, task: ClaimedTask, handler: Handler) -> None:
+        self.task = task
+        self.handler = handler
+        self.interrupt = Interrupt()
+        self.context: Context | None = None
+        self.job: asyncio.Task[None] | None = None
+
+    def stop(self, error: Interrupted) -> None:
+        """Raise something into the handler, once."""
+        if self.interrupt.set(error) and self.job is not None:
+            self.job.cancel()
+
+    def lose(self, error: FlowFabricError) -> None:
+        """The lease is gone."""
+        if self.context is not None:
+            self.context.lost.set()
+            if error.code == "execution_not_active" and error.details[:1] == ("cancelled",):
+                self.context.cancelled.set()
+        self.stop(LeaseLost(str(error)))
+
+
+class Runtime:
+    """Runs handlers: `async with Runtime(url, handlers, settings): …`, or `await Runtime(…).run()` until a signal.
+
+    `store` is the URL of a store or an open one; `url` then says where it is, so that leases are renewed through a
+    connection of their own. With `engine`, timers and retries of a direct store are driven by this process too.
+    """
+
+    def __init__(
+        self,
+        store: Commands | str,
+        handlers: Mapping[str, Handler],
+        settings: WorkerSettings | None = None,
+        *,
+        resolver: Resolver | None = None,
+        layers: Sequence[Layer] = (),
+        url: str = "",
+        engine: bool = False,
+        submitter: Submitter | None = None,
+    ) -> None:
+        if not handlers:
+            raise invalid("handlers", "a worker needs at least one task to run")
+        given = settings or WorkerSettings()
+        lanes = given.lanes or tuple(dict.fromkeys(handler.lane for handler in handlers.values()))
+        self.settings = replace(given, lanes=lanes)
+        self.handlers = dict(handlers)
+        self._kinds = tuple(handlers)
+        self._place = store
+        self._url = url
+        self._resolver = resolver
+        self._layers = tuple(layers)
+        self._with_engine = engine
+        self._submitter = submitter
+        self._grace = seconds(self.settings.grace, "grace")
+        self._stack = contextlib.AsyncExitStack()
+        self._running: dict[asyncio.Task[None], Running] = {}
+        self._active = 0
+        """Handlers that run; what has returned and is being told to the store is not counted."""
+        self._ahead: list[ClaimedTask] = []
+        self._room = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._claiming: asyncio.Task[None] | None = None
+        self._threads = Threads(max(1, self.settings.concurrency))
+        self._processes = Processes()
+        self.worker: Worker
+
+    # Life.
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._open()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def _open(self) -> None:
+        store: Commands
+        url = self._url
+        if isinstance(self._place, str):
+            url = self._place
+            store = await open_store(url)
+            self._stack.push_async_callback(store.close)
+        else:
+            store = self._place
+        if self._with_engine:
+            await self._stack.enter_async_context(Engine(_direct(store)))
+        if self._resolver is not None:
+            self._stack.push_async_callback(self._resolver.close)
+            await self._resolver.open()
+        settings = self.settings
+        self.worker = await Worker.open(
+            store, settings, url=url, layers=self._layers, watch=Watch(self._name_of, self._in_threads),
+            permits=2 * (settings.concurrency + settings.prefetch) + 1,
+        )  # fmt: skip
+        await self._stack.enter_async_context(self.worker)
+        self._stack.push_async_callback(self._processes.close)
+        self._stack.callback(self._threads.close)
+        self._claiming = asyncio.create_task(self._claim(), name="flowfabric-claiming")
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self.stop()
+        finally:
+            await self._stack.aclose()
+
+    async def run(self) -> None:
+        """Work until `stop` is called, or until SIGTERM or SIGINT when this is the main thread."""
+        async with self:
+            with self._signals():
+                await self._stopping.wait()
+
+    def request_stop(self) -> None:
+        """Ask `run` to end: claiming stops at once, running handlers get their grace."""
+        self._stopping.set()
+
+    async def stop(self, grace: Duration | None = None) -> None:
+        """Claim no more, let handlers run for the grace, then give back what they have not finished."""
+        self._stopping.set()
+        if self._claiming is not None:
+            self._claiming.cancel()
+            await asyncio.gather(self._claiming, return_exceptions=True)
+        ahead, self._ahead = self._ahead, []
+        await self._release(ahead)
+        await self._wait(self._grace if grace is None else seconds(grace, "grace"))
+        for running in self._running.values():
+            running.stop(Stopping("the worker stops"))
+        await self._wait(LAST_SECONDS)
+        left = list(self._running.values())
+        await self._release([running.task for running in left if not running.task.consumed])
+        for running in left:
+            log.warning("handler %r does not stop; it is left behind", running.handler.kind)
+            if running.job is not None:
+                running.job.cancel()
+
+    async def _wait(self, timeout: float) -> None:  # noqa: ASYNC109 - the wait itself is the purpose
+        if self._running:
+            await asyncio.wait(set(self._running), timeout=timeout)
+
+    async def _release(self, tasks: Sequence[ClaimedTask]) -> None:
+        releases = [
+            task.end(
+                Release(execution_id=task.execution_id, fence=task.task.fence, reason="the worker stops")
+            )
+            for task in tasks
+        ]
+        for outcome in await asyncio.gather(*releases, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                log.warning("a task could not be given back, its lease will expire: %s", outcome)
+
+    @contextlib.contextmanager
+    def _signals(self) -> Any:
+        loop = asyncio.get_running_loop()
+        wanted = (signal.SIGTERM, signal.SIGINT)
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        for number in wanted:
+            loop.add_signal_handler(number, self.request_stop)
+        try:
+            yield
+        finally:
+            for number in wanted:
+                loop.remove_signal_handler(number)
+
+    # Claiming.
+
+    async def _claim(self) -> None:
+        backoff = Backoff()
+        most = self.settings.concurrency + self.settings.prefetch
+        while not self._stopping.is_set():
+            room = most - self._active - len(self._ahead)
+            if room <= 0 or not self.worker.free:
+                self._room.clear()
+                await self._room.wait()
+                continue
+            try:
+                tasks = await self.worker.claim(room, wait=self.settings.claim_wait, kinds=self._kinds)
+            except StoreClosed:
+                return
+            except FlowFabricError as error:
+                if not transient(error):
+                    log.error("claiming goes on, but the store refuses it: %s", error)  # noqa: TRY400 - no defect
+                else:
+                    log.warning("claiming pauses: %s", error)
+                await backoff.pause()
+                continue
+            backoff.reset()
+            self._ahead += tasks
+            self._start()
+
+    def _start(self) -> None:
+        """Start handlers while there are slots and tasks."""
+        while self._ahead and self._active < self.settings.concurrency and not self._stopping.is_set():
+            task = self._ahead.pop(0)
+            running = Running(task, self.handlers[task.execution_kind])
+            self._active += 1
+            job = asyncio.get_running_loop().create_task(self._work(running))
+            running.job = job
+            self._running[job] = running
+            if task.hold.loss is not None:
+                running.lose(task.hold.loss)
+            task.hold.on_loss = running.lose
+
+    # One task.
+
+    async def _work(self, running: Running) -> None:
+        task = running.task
+        try:
+            try:
+                command = await self._outcome(running)
+            finally:
+                self._active -= 1
+                self._room.set()
+                self._start()
+            if command is not None:
+                await self._tell(task, command)
+        except asyncio.CancelledError:
+            if running.interrupt.error is None:
+                raise
+        except Exception:
+            log.exception("the end of %s could not be told; its lease will expire", task.execution_id)
+        finally:
+            task.let_go("its handler")
+            del self._running[asyncio.current_task()]  # type: ignore[arg-type]
+
+    async def _tell(self, task: ClaimedTask, command: Complete | Fail | Release) -> None:
+        """Tell the store how the handler ended, again and again while the lease lives."""
+        try:
+            await task.end(command, repeat=True)
+        except FlowFabricError as error:
+            if is_loss(error) or transient(error) or not isinstance(command, Complete):
+                log.warning("%s: %s was refused: %s", task.execution_id, type(command).__name__, error)
+            else:  # the result itself is refused, too large for instance: that is a failure of the handler
+                await self._refuse(task, error)
+
+    async def _refuse(self, task: ClaimedTask, error: FlowFabricError) -> None:
+        fail = Fail(
+            execution_id=task.execution_id, fence=task.task.fence, reason=f"the result is refused: {error}",
+            category="invalid_result",
+        )  # fmt: skip
+        with contextlib.suppress(FlowFabricError):
+            await self.worker.outbox.send(fail, task.hold)
+
+    async def _outcome(self, running: Running) -> Complete | Fail | Release | None:
+        """Run the handler; return what is to be told, or nothing when the task is not ours any more."""
+        task, handler = running.task, running.handler
+        timer = self._deadline(running)
+        try:
+            value = await interruptible(self._layered(running), running.interrupt)
+            if running.context is not None:
+                await running.context.flush()
+            if running.interrupt.error is not None:  # it was swallowed: the work is void all the same
+                return ending(task, running.interrupt.error)
+            result, encoding = encode_value(value, handler.codec)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the store is told
+            return ending(task, error)
+        finally:
+            if timer is not None:
+                timer.cancel()
+        if task.consumed:
+            return None
+        return Complete(
+            execution_id=task.execution_id, fence=task.task.fence, result=result, result_encoding=encoding
+        )
+
+    def _deadline(self, running: Running) -> asyncio.TimerHandle | None:
+        """Stop the handler when its time is over; the engine decides what follows."""
+        task = running.task.task
+        ends = [at for at in (task.attempt_deadline_at, task.execution_deadline_at) if at]
+        if not ends:
+            return None
+        # The store's clock counts: it said when the lease ends, and the lease began when the claim was answered.
+        left = (min(ends) - (task.lease_expires_at - self.worker.lease_ttl_ms)) / 1000
+        left -= time.monotonic() - running.task.hold.since
+        stop = DeadlinePassed("the time of this attempt is over")
+        loop = asyncio.get_running_loop()
+        return loop.call_later(max(0.0, left), running.stop, stop)
+
+    # The handler itself.
+
+    async def _layered(self, running: Running) -> Any:
+        if not self._layers:
+            return await self._call(running)
+        task = running.task
+
+        async def run() -> Any:
+            return await self._call(running)
+
+        for layer in reversed(self._layers):
+            run = _around(layer, task.execution_kind, task.execution_id, run)
+        return await run()
+
+    async def _call(self, running: Running) -> Any:
+        task, handler = running.task, running.handler
+        try:
+            values = handler.signature.unbind(task.task.input, task.task.payload_encoding)
+        except InvalidInput as error:
+            raise InvalidArguments(str(error)) from error
+        for name, type_ in handler.dependencies.items():
+            assert self._resolver is not None, "the app gives a resolver with its dependencies"
+            values[name] = self._resolver.get(type_)
+        if handler.context:
+            running.context = Context(task, handler.codec, self._submitter)
+            values[handler.context] = running.context
+        if handler.executor == "process":
+            return await self._processes.run(running.interrupt, handler.function, values)
+        if handler.executor == "thread":
+            if running.context is not None:
+                values[handler.context] = SyncContext(running.context)
+            placed, named = handler.signature.order(values)
+            return await self._threads.run(running.interrupt, lambda: handler.function(*placed, **named))
+        placed, named = handler.signature.order(values)
+        value = handler.function(*placed, **named)
+        return await value if inspect.isawaitable(value) else value
+
+    # For the watch.
+
+    def _name_of(self, job: asyncio.Task[object] | None) -> str:
+        running = self._running.get(job)  # type: ignore[arg-type] # any other task is not in it
+        return running.handler.kind if running is not None else ""
+
+    def _in_threads(self) -> list[str]:
+        kinds = (running.handler for running in list(self._running.values()))
+        return sorted({handler.kind for handler in kinds if handler.executor == "thread"})
+
+
+def _around(layer: Layer, kind: str, execution_id: str, run: Any) -> Any:
+    return lambda: layer.handle(kind, execution_id, run)
+
+
+def _direct(store: Commands) -> Upkeep:
+    if not hasattr(store, "take_baton"):
+        raise invalid("engine", "runs beside a direct store only; a server has its own")
+    return store  # type: ignore[return-value]

@@ -1,0 +1,116 @@
+"""Sending what many handlers have to say in few round trips, and saying it again while that can help."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from typing import Any, Final, TypeVar, cast
+
+from flowfabric.model.contracts.base import Command
+from flowfabric.model.errors import FlowFabricError, Infrastructure, ResourceExhausted
+from flowfabric.storage.base import Commands
+from flowfabric.worker.renewal import Hold
+
+log = logging.getLogger("flowfabric.worker")
+
+R = TypeVar("R")
+
+FIRST_PAUSE: Final = 0.05
+LONGEST_PAUSE: Final = 2.0
+MOST: Final = 256
+"""Commands in one call."""
+
+
+def transient(error: BaseException) -> bool:
+    """Whether the store could not be asked, or only now not: the same call may succeed later."""
+    return isinstance(error, Infrastructure | ResourceExhausted) and error.retryable
+
+
+class Backoff:
+    """Pauses that grow while something keeps failing, with a little chance in them so that workers do not march."""
+
+    def __init__(self, first: float = FIRST_PAUSE, longest: float = LONGEST_PAUSE) -> None:
+        self._first = self._next = first
+        self._longest = longest
+
+    def reset(self) -> None:
+        """Begin anew after a success."""
+        self._next = self._first
+
+    async def pause(self) -> None:
+        """Wait, and wait longer the next time."""
+        pause, self._next = self._next, min(self._next * 2, self._longest)
+        await asyncio.sleep(pause * (0.5 + random.random() / 2))  # noqa: S311 - spreads calls, guards nothing
+
+
+class Outbox:
+    """Collects the commands of one turn of the event loop and sends them in one call."""
+
+    def __init__(self, store: Commands) -> None:
+        self._store = store
+        self._waiting: list[tuple[Command[Any], asyncio.Future[Any]]] = []
+        self._sending: set[asyncio.Task[None]] = set()
+
+    def post(self, command: Command[R]) -> asyncio.Future[R]:
+        """Send a command with the next call; the future takes the answer, or the error that refuses it."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[R] = loop.create_future()
+        if not self._waiting:
+            loop.call_soon(self._send)
+        self._waiting.append((command, future))
+        return future
+
+    async def send(self, command: Command[R], hold: Hold | None = None) -> R:
+        """Send a command until the store has decided it, or the lease that it belongs to is over.
+
+        A repeat is safe, because the store recognises it or a fence refuses it.
+        """
+        backoff = Backoff()
+        while True:
+            try:
+                return await self.post(command)
+            except FlowFabricError as error:
+                if not transient(error) or not _lives(hold):
+                    raise
+                log.warning("%s is sent again: %s", type(command).__name__, error)
+            await backoff.pause()
+            if hold is not None and hold.loss is not None:
+                raise hold.loss
+
+    async def drain(self) -> None:
+        """Wait until everything that was posted has been answered."""
+        while self._waiting or self._sending:
+            await asyncio.gather(*self._sending, return_exceptions=True)
+            await asyncio.sleep(0)
+
+    def _send(self) -> None:
+        loop = asyncio.get_running_loop()
+        waiting, self._waiting = self._waiting, []
+        for start in range(0, len(waiting), MOST):
+            task = loop.create_task(self._call(waiting[start : start + MOST]))
+            self._sending.add(task)
+            task.add_done_callback(self._sending.discard)
+
+    async def _call(self, part: list[tuple[Command[Any], asyncio.Future[Any]]]) -> None:
+        try:
+            replies: list[Any] = await self._store.apply_many([command for command, _ in part])
+        except FlowFabricError as error:
+            replies = [error] * len(part)
+        except BaseException as error:
+            for _, future in part:
+                if not future.done():
+                    future.set_exception(cast("Exception", error))
+            raise
+        for (_, future), reply in zip(part, replies, strict=True):
+            if future.done():
+                continue
+            if isinstance(reply, FlowFabricError):
+                future.set_exception(reply)
+            else:
+                future.set_result(reply)
+
+
+def _lives(hold: Hold | None) -> bool:
+    return hold is None or (hold.loss is None and time.monotonic() < hold.expires)

@@ -1,0 +1,60 @@
+"""Which steps of a run are stored, and whether the handler asks for them in the order in which they were."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from flowfabric.model.contracts.lease import StepView, Task
+from flowfabric.worker.faults import StepMismatch
+
+WAIT: Final = "wait:"
+SLEEP: Final = "sleep"
+WAITPOINT: Final = "waitpoint:"
+
+
+class Steps:
+    """The steps of one run of a handler. `fetch` reads a stored step that did not come with the task."""
+
+    def __init__(self, task: Task, fetch: Callable[[str], Awaitable[StepView | None]]) -> None:
+        self._stored = {step.name: step for step in task.steps}
+        self._places = {step.call_index: step.name for step in task.steps}
+        self._more = task.step_count > len(task.steps)
+        self._fetch = fetch
+        self._asked: list[str] = []
+        self._repeats: Counter[str] = Counter()
+
+    def ask(self, name: str) -> tuple[str, int]:
+        """Ask for the next step: its name, with a number when it repeats, and its place among the calls."""
+        self._repeats[name] += 1
+        count = self._repeats[name]
+        unique = name if count == 1 else f"{name}#{count}"
+        place = len(self._asked)
+        self._asked.append(unique)
+        self._check(unique, place)
+        return unique, place
+
+    async def find(self, name: str) -> StepView | None:
+        """Return what is stored of a step, if anything is."""
+        found = self._stored.get(name)
+        if found is None and self._more:
+            found = await self._fetch(name)
+        return found
+
+    def _check(self, name: str, place: int) -> None:
+        """Compare with what is stored at the same place.
+
+        A place before it that is empty means that a step failed there and was caught: the calls after it may differ
+        with reason. The places of waits are the store's, which counts only what is stored, so they prove nothing.
+        """
+        stored = self._places.get(place)
+        if stored is None or stored == name or _is_wait(stored):
+            return
+        if all(earlier in self._places for earlier in range(place)):
+            known = tuple(self._places[index] for index in sorted(self._places))
+            raise StepMismatch(known, tuple(self._asked))
+
+
+def _is_wait(name: str) -> bool:
+    return name.startswith((WAIT, SLEEP, WAITPOINT))

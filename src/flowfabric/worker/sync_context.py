@@ -1,0 +1,132 @@
+"""The same for handlers that are plain functions: every call waits for its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, ParamSpec, TypeVar
+
+from flowfabric.codecs import Duration
+from flowfabric.worker.context import Context
+from flowfabric.worker.waits import Count, Signal, Waitpoint
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class SyncContext:
+    """Given to a handler that is a plain `def`: what `Context` does, without `await`.
+
+    ::
+
+        @app.task()
+        def report(ctx: SyncContext, month: str) -> int:
+            rows = ctx.step("collect", collect_rows, month)
+            return len(rows)
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def execution_id(self) -> str:
+        """The id of the run."""
+        return self._context.execution_id
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is, from 0."""
+        return self._context.attempt
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The tags of the run."""
+        return self._context.tags
+
+    @property
+    def fence(self) -> str:
+        """A token that grows with every holder of this run."""
+        return self._context.fence
+
+    @property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger that knows the ids of this run."""
+        return self._context.log
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether somebody has cancelled the run."""
+        return self._context.cancelled.is_set()
+
+    @property
+    def lost(self) -> bool:
+        """Whether the lease is gone: change nothing more."""
+        return self._context.lost.is_set()
+
+    def step(self, name: str, fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run a function once, even if the worker dies."""
+
+        async def run() -> R:
+            return await self._context.step(name, fn, *args, **kwargs)
+
+        return self._wait(run())
+
+    def sleep(self, duration: Duration) -> None:
+        """Give the lease back and go on after a while."""
+        self._wait(self._context.sleep(duration))
+
+    def wait_for_signal(
+        self,
+        *names: str,
+        count: Count | None = None,
+        distinct: bool = False,
+        timeout: Duration | None = None,
+        name: str = "",
+        waitpoint: Waitpoint | None = None,
+    ) -> Signal | list[Signal]:
+        """Give the lease back until signals come."""
+        waiting: Coroutine[Any, Any, Signal | list[Signal]] = self._context.wait_for_signal(
+            *names,
+            count=count,
+            distinct=distinct,
+            timeout=timeout,
+            name=name,
+            waitpoint=waitpoint,
+        )
+        return self._wait(waiting)
+
+    def create_waitpoint(self, key: str, expires: Duration = "1d") -> Waitpoint:
+        """Open a waitpoint before waiting on it."""
+        return self._wait(self._context.create_waitpoint(key, expires))
+
+    def emit(self, frame_type: str, payload: Any, **options: Any) -> None:
+        """Append a frame to the stream of this attempt."""
+        self._wait(self._context.emit(frame_type, payload, **options))
+
+    def summary(self, patch: Mapping[str, Any]) -> None:
+        """Merge a patch into the summary document of this attempt."""
+        self._wait(self._context.summary(patch))
+
+    def progress(self, pct: int | None = None, message: str | None = None) -> None:
+        """Say how far the work is."""
+        self._wait(self._context.progress(pct, message))
+
+    def submit(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+        """Submit another task, once."""
+        return self._wait(self._context.submit(function, *args, **kwargs))
+
+    def _wait(self, work: Coroutine[Any, Any, R]) -> R:
+        good, value = asyncio.run_coroutine_threadsafe(_caught(work), self._loop).result()
+        if not good:
+            raise value
+        return value  # type: ignore[no-any-return]
+
+
+async def _caught(work: Coroutine[Any, Any, Any]) -> tuple[bool, Any]:
+    """Carry whatever is raised to the other thread: a cancellation would turn into something else on its way."""
+    try:
+        return True, await work
+    except BaseException as error:  # noqa: BLE001 - it is raised where the caller waits
+        return False, error

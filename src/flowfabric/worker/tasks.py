@@ -1,0 +1,339 @@
+"""A claimed task as an object: for loops written by hand, and what the runtime itself works with."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from flowfabric.codecs import Duration, millis
+from flowfabric.engine import tail_when_ready
+from flowfabric.model.conditions import Condition, referenced_keys
+from flowfabric.model.contracts.base import HolderCommand
+from flowfabric.model.contracts.create import Cancelled
+from flowfabric.model.contracts.lease import (
+    Cancel,
+    Complete,
+    Completed,
+    Delay,
+    Delayed,
+    Fail,
+    Moved,
+    Release,
+    Released,
+    Renewed,
+    RetryScheduled,
+    SignalView,
+    Task,
+    TerminalFailed,
+    UpdateProgress,
+    WaitChildren,
+)
+from flowfabric.model.contracts.reads import ObserveSignals, ReadStream, ReadToken, StreamPage, TailStream
+from flowfabric.model.contracts.streams import (
+    Appended,
+    AppendFrames,
+    FrameInput,
+    PutStep,
+    StepExisting,
+    StepStored,
+)
+from flowfabric.model.contracts.waiting import (
+    Binding,
+    CreateWaitpoint,
+    OpenWaitpoint,
+    SatisfiedAtOnce,
+    Suspend,
+    Suspended,
+)
+from flowfabric.model.errors import FlowFabricError
+from flowfabric.storage.minting import new_uuid
+from flowfabric.worker.faults import TaskConsumed, is_loss
+from flowfabric.worker.renewal import Hold
+from flowfabric.worker.sending import transient
+
+if TYPE_CHECKING:
+    from flowfabric.worker.worker import Worker
+
+log = logging.getLogger("flowfabric.worker")
+
+R = TypeVar("R")
+
+
+class ClaimedTask:
+    """Work that this process holds: its lease is renewed until the task is ended, given back or dropped.
+
+    ::
+
+        async with await Worker.open("work.db", WorkerSettings(lanes=("default",))) as worker:
+            for task in await worker.claim(wait="20s"):
+                await task.complete(task.input_payload.upper())
+
+    Operations that end the task or give it back consume it: any further use is refused with `TaskConsumed`. When only
+    the transport failed, the task stays usable and its lease is renewed, so that the call can be made again.
+    """
+
+    __slots__ = ("__weakref__", "_consumed", "_permit", "hold", "task", "worker")
+
+    def __init__(self, worker: Worker, task: Task, hold: Hold, permit: Callable[[], None]) -> None:
+        self.worker = worker
+        self.task = task
+        """All that the claim brought."""
+        self.hold = hold
+        self._permit = permit
+        self._consumed = ""
+
+    def __repr__(self) -> str:
+        return f"ClaimedTask({self.task.execution_id!r}, {self.task.execution_kind!r}{self._consumed and ', consumed'})"
+
+    def __del__(self) -> None:
+        if not self._consumed and not self.worker.closed:
+            log.warning("task %s was dropped without an end: its lease will expire", self.task.execution_id)
+            self.let_go("dropped")
+
+    # What it is.
+
+    @property
+    def execution_id(self) -> str:
+        """Which execution it is."""
+        return self.task.execution_id
+
+    @property
+    def execution_kind(self) -> str:
+        """What kind of work."""
+        return self.task.execution_kind
+
+    @property
+    def attempt_index(self) -> int:
+        """Which attempt, from 0."""
+        return self.task.attempt_index
+
+    @property
+    def attempt_id(self) -> str:
+        """The id of the attempt."""
+        return self.task.attempt_id
+
+    @property
+    def lease_id(self) -> str:
+        """The id of the lease."""
+        return self.task.fence.lease_id
+
+    @property
+    def lease_epoch(self) -> int:
+        """Grows with every lease of the execution: guards side effects elsewhere."""
+        return self.task.fence.lease_epoch
+
+    @property
+    def input_payload(self) -> bytes:
+        """The input as it was sent."""
+        return self.task.input
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """Its tags."""
+        return dict(self.task.tags)
+
+    @property
+    def lane_id(self) -> str:
+        """The lane it came from."""
+        return self.task.lane_id
+
+    @property
+    def consumed(self) -> bool:
+        """Whether it was ended or given back."""
+        return bool(self._consumed)
+
+    @property
+    def is_lease_healthy(self) -> bool:
+        """Whether the lease is held: false after a refusal, after three failed renewals, or when its time is over."""
+        return self.hold.healthy
+
+    @property
+    def consecutive_renewal_failures(self) -> int:
+        """How many renewals in a row have failed; a success sets it back to 0."""
+        return self.hold.failures
+
+    # What ends it, or gives it back.
+
+    async def complete(self, result: bytes | None = None, encoding: str = "") -> Completed:
+        """End well."""
+        return await self.end(self._of(Complete, result=result, result_encoding=encoding))
+
+    async def fail(
+        self, reason: str, category: str = "error", detail: str = "", retry_after: Duration | None = None
+    ) -> RetryScheduled | TerminalFailed:
+        """End this attempt badly; the retry policy decides whether there is another."""
+        after = None if retry_after is None else millis(retry_after, "retry_after")
+        return await self.end(
+            self._of(Fail, reason=reason, category=category, detail=detail, retry_after_ms=after)
+        )
+
+    async def cancel(self, reason: str = "") -> Cancelled:
+        """End it as cancelled."""
+        return await self.end(self._of(Cancel, reason=reason))
+
+    async def release(self, reason: str = "") -> Released:
+        """Give it back unfinished: others may take it at once."""
+        return await self.end(self._of(Release, reason=reason))
+
+    async def delay_execution(self, until: int) -> Delayed:
+        """Give it back until a time (milliseconds since 1970, by the store's clock)."""
+        return await self.end(self._of(Delay, delay_until=until))
+
+    async def move_to_waiting_children(self) -> Moved:
+        """Give it back until its children have ended."""
+        return await self.end(self._of(WaitChildren))
+
+    async def suspend(self, condition: Condition, **options: Any) -> Suspended:
+        """Give it back until signals come; consumed even when buffered signals satisfy the condition already."""
+        outcome = await self.try_suspend(condition, **options)
+        if isinstance(outcome, Suspended):
+            return outcome
+        self.let_go("already satisfied")
+        raise TaskConsumed(
+            "buffered signals satisfied it already, and the task is lost; use try_suspend, which keeps it"
+        )
+
+    async def try_suspend(
+        self,
+        condition: Condition,
+        *,
+        pending: OpenWaitpoint | None = None,
+        timeout: Duration | None = None,  # noqa: ASYNC109 - of the suspension, which lives in the store
+        **options: Any,
+    ) -> Suspended | SatisfiedAtOnce:
+        """Give it back until signals come; when buffered ones do already, the task stays held and usable.
+
+        `pending` is a waitpoint that was created earlier. Further options are the fields of `Suspend`.
+        """
+        suspension = new_uuid()
+        suspend = self._of(
+            Suspend, suspension_id=suspension, waitpoints=_bindings(condition, pending),
+            condition=condition, timeout_ms=None if timeout is None else millis(timeout, "timeout"),
+            **{"idempotency_key": suspension, **options},
+        )  # fmt: skip
+        return await self.end(suspend, keeps=SatisfiedAtOnce)
+
+    # What it may do meanwhile.
+
+    async def renew_lease(self) -> Renewed:
+        """Renew by hand; a thread does it anyway."""
+        return await self.send(self.hold.renewal)
+
+    async def update_progress(self, pct: int | None = None, message: str | None = None) -> None:
+        """Say how far it is."""
+        await self.send(self._of(UpdateProgress, pct=pct, message=message))
+
+    async def put_step(
+        self, name: str, result: bytes, encoding: str = "json", call_index: int | None = None
+    ) -> StepStored | StepExisting:
+        """Store the result of a step; the first one stands."""
+        return await self.send(
+            self._of(PutStep, step_name=name, result=result, encoding=encoding, call_index=call_index)
+        )
+
+    async def create_pending_waitpoint(
+        self, key: str, expires_in: Duration = "1d", waitpoint_id: str = ""
+    ) -> OpenWaitpoint:
+        """Open a waitpoint ahead of the suspension that will use it; its token can be sent out at once."""
+        command = self._of(
+            CreateWaitpoint, waitpoint_id=waitpoint_id or new_uuid(), waitpoint_key=key,
+            expires_in_ms=millis(expires_in, "expires_in"),
+        )  # fmt: skip
+        try:
+            return (await self.send(command)).waitpoint
+        except FlowFabricError as error:
+            if error.code != "waitpoint_already_exists":
+                raise
+        # The first answer was lost.
+        token = await self.worker.store.read(
+            ReadToken(execution_id=self.execution_id, waitpoint_id=command.waitpoint_id)
+        )
+        return OpenWaitpoint(command.waitpoint_id, key, token or "")
+
+    async def append_frames(self, frames: Iterable[FrameInput]) -> tuple[Appended, ...]:
+        """Append frames to the stream of this attempt, all or none."""
+        return await self.send(self._of(AppendFrames, frames=tuple(frames)), repeat=False)
+
+    async def append_frame(self, frame_type: str, payload: bytes, correlation_id: str = "") -> Appended:
+        """Append one durable frame."""
+        frame = FrameInput(payload=payload, frame_type=frame_type, correlation_id=correlation_id)
+        (appended,) = await self.append_frames([frame])
+        return appended
+
+    async def read_stream(self, from_: str = "start", to: str = "end", limit: int = 50) -> StreamPage:
+        """Read frames of this attempt, both ends included."""
+        return await self.worker.store.read(
+            ReadStream(
+                execution_id=self.execution_id,
+                attempt_index=self.attempt_index,
+                from_=from_,
+                to=to,
+                count=limit,
+            )
+        )
+
+    async def tail_stream(self, after: str = "0-0", block: Duration = 0, limit: int = 50) -> StreamPage:
+        """Read what follows a cursor; when there is nothing, wait for it that long."""
+        question = TailStream(
+            execution_id=self.execution_id, attempt_index=self.attempt_index, after=after, count=limit
+        )
+        return await tail_when_ready(self.worker.store, question, millis(block, "block"))
+
+    async def resume_signals(self) -> tuple[SignalView, ...]:
+        """Return the signals that ended the last suspension of this attempt."""
+        if self.task.resume is not None:
+            return self.task.resume_signals
+        return await self.worker.store.read(ObserveSignals(execution_id=self.execution_id))
+
+    # How.
+
+    async def send(self, command: HolderCommand[R], *, repeat: bool = True) -> R:
+        """Send a command of the holder; while the lease lives, it is sent again when the transport failed."""
+        self._check()
+        try:
+            if repeat:
+                return await self.worker.outbox.send(command, self.hold)
+            return await self.worker.outbox.post(command)
+        except FlowFabricError as error:
+            if is_loss(error):
+                self.hold.lose(error)
+            raise
+
+    async def end(self, command: HolderCommand[R], *, keeps: type | None = None, repeat: bool = False) -> R:
+        """Send what ends the task. Only a decision of the store consumes it; its lease is renewed until then."""
+        self._check()
+        try:
+            if repeat:
+                reply = await self.worker.outbox.send(command, self.hold)
+            else:
+                reply = await self.worker.outbox.post(command)
+        except FlowFabricError as error:
+            if not transient(error):
+                self.let_go(type(command).__name__)
+            raise
+        if keeps is None or not isinstance(reply, keeps):
+            self.let_go(type(command).__name__)
+        return reply
+
+    def _of(self, kind: Callable[..., R], **fields: Any) -> R:
+        return kind(execution_id=self.task.execution_id, fence=self.task.fence, **fields)
+
+    def _check(self) -> None:
+        if self._consumed:
+            raise TaskConsumed(f"{self.execution_id} was consumed by {self._consumed}; claim another task")
+
+    def let_go(self, by: str) -> None:
+        """Consume it without telling the store: end the renewal and give the permit back, once."""
+        if not self._consumed:
+            self._consumed = by
+            self.worker.renewer.drop(self.hold)
+            self._permit()
+
+
+def _bindings(condition: Condition, pending: OpenWaitpoint | None) -> tuple[Binding, ...]:
+    """Bind the waitpoint that was made earlier, or a fresh one for each key that the condition names."""
+    if pending is not None:
+        return (Binding(pending.waitpoint_id, pending.waitpoint_key, pending=True),)
+    keys = referenced_keys(condition) or ("default",)
+    return tuple(Binding(new_uuid(), key) for key in keys)

@@ -1,0 +1,277 @@
+"""The low level: claiming by hand, with permits, and every task renewed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from types import TracebackType
+from typing import Any, Final, Self
+
+from flowfabric.codecs import Duration, millis
+from flowfabric.engine import claim_when_ready
+from flowfabric.model.contracts.lease import (
+    Claim,
+    Claimed,
+    ClaimGranted,
+    ClaimResumed,
+    Granted,
+    Reclaim,
+    Task,
+)
+from flowfabric.model.contracts.upkeep import HeartbeatWorker, MarkWorkerDead, NotRegistered, RegisterWorker
+from flowfabric.model.contracts.waiting import DeliverSignal, SignalAccepted, SignalDuplicate
+from flowfabric.model.errors import FlowFabricError, invalid
+from flowfabric.model.limits import MAX_TASKS_PER_CLAIM
+from flowfabric.storage import open_store
+from flowfabric.storage.base import Commands, Waits
+from flowfabric.storage.minting import new_uuid
+from flowfabric.storage.sqlite import SqliteStore
+from flowfabric.worker.faults import WorkerAtCapacity
+from flowfabric.worker.handlers import WorkerSettings
+from flowfabric.worker.layers import Layer, layered
+from flowfabric.worker.renewal import Borrowed, Hold, Renewer, Renewing
+from flowfabric.worker.sending import Backoff, Outbox, transient
+from flowfabric.worker.tasks import ClaimedTask
+from flowfabric.worker.watching import Watch
+
+log = logging.getLogger("flowfabric.worker")
+
+DEFAULT_NAMESPACE: Final = "default"
+
+
+class Worker:
+    """Claims tasks and keeps their leases. `async with await Worker.open(url, settings) as worker: …`."""
+
+    def __init__(
+        self,
+        store: Commands,
+        settings: WorkerSettings,
+        *,
+        connect: Callable[[], Awaitable[Renewing]] | None = None,
+        permits: int = 0,
+        watch: Watch | None = None,
+    ) -> None:
+        if not settings.lanes:
+            raise invalid("lanes", "name at least one lane")
+        self.store = store
+        self.settings = settings
+        self.worker_id = settings.worker_id or socket.gethostname()
+        self.instance_id = f"{self.worker_id}-{os.getpid()}-{new_uuid()[:8]}"
+        self.lease_ttl_ms = millis(settings.lease_ttl, "lease_ttl")
+        self.outbox = Outbox(store)
+        self.renewer = Renewer(store, self.lease_ttl_ms, connect, watch)
+        self.closed = False
+        self._owns_store = False
+        self._unanswered: Claim | None = None
+        self._permits = permits or max(1, settings.concurrency)
+        self._beating: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        store: Commands | str,
+        settings: WorkerSettings,
+        *,
+        url: str = "",
+        layers: Sequence[Layer] = (),
+        permits: int = 0,
+        watch: Watch | None = None,
+    ) -> Self:
+        """Open a worker on a store or on the URL of one; `url` says where an open store is, for a second connection."""
+        opened = await open_store(store) if isinstance(store, str) else store
+        place = store if isinstance(store, str) else url
+        worker = cls(
+            layered(opened, layers),
+            settings,
+            connect=_second(opened, place, layers),
+            permits=permits,
+            watch=watch,
+        )
+        worker._owns_store = isinstance(store, str)
+        return worker
+
+    async def __aenter__(self) -> Self:
+        self.renewer.start()
+        self._beating = asyncio.create_task(self._beat(), name="flowfabric-heartbeat")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Send what is left, say that this worker is gone, and let everything go. Leases that are held expire."""
+        if self.closed:
+            return
+        self.closed = True
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.gather(self._beating, return_exceptions=True)
+        await self.outbox.drain()
+        await self.renewer.close()
+        try:
+            await self.store.apply(
+                MarkWorkerDead(
+                    worker_instance_id=self.instance_id, namespace=self._namespace, reason="stopped"
+                )
+            )
+        except FlowFabricError as error:
+            log.info("the store was not told that the worker stopped: %s", error)
+        if self._owns_store:
+            await self.store.close()
+
+    @property
+    def free(self) -> int:
+        """How many more tasks it may hold."""
+        return self._permits
+
+    # Claiming.
+
+    async def claim(
+        self, max_tasks: int = 1, *, wait: Duration = 0, kinds: tuple[str, ...] | None = None
+    ) -> list[ClaimedTask]:
+        """Claim up to so many tasks, of some kinds or of all; when there are none, wait for that long.
+
+        None are claimed while every permit is in use. A claim whose answer was lost is asked again.
+        """
+        count = min(max_tasks, self._permits, MAX_TASKS_PER_CLAIM)
+        if count <= 0:
+            return []
+        claim = self._unanswered or self._claim(count, kinds)
+        self._unanswered = claim
+        sent = time.monotonic()
+        wait_ms = millis(wait, "wait")
+        claimed = Claimed(())
+        if not wait_ms or not isinstance(self.store, Waits):
+            claimed = await claim_when_ready(self.store, claim)
+        if wait_ms and not claimed.tasks:
+            claimed = await claim_when_ready(self.store, claim, wait_ms)
+            # When in that time the leases began is not known: they count as a part of their life old.
+            sent = time.monotonic() - self.lease_ttl_ms / 5_000
+        self._unanswered = None
+        return self.adopt(claimed.tasks, sent)
+
+    def _claim(self, count: int, kinds: tuple[str, ...] | None) -> Claim:
+        mint = new_uuid()
+        return Claim(
+            worker_id=self.worker_id, worker_instance_id=self.instance_id, lanes=self.settings.lanes, mint=mint,
+            claim_id=mint, kinds=kinds, namespace=self.settings.namespace, capabilities=self.settings.capabilities,
+            max_tasks=count, lease_ttl_ms=self.lease_ttl_ms,
+        )  # fmt: skip
+
+    def adopt(self, tasks: Sequence[Task], since: float) -> list[ClaimedTask]:
+        """Take tasks that were claimed for this worker: each gets a permit, and is renewed."""
+        return [self._held(task, since) for task in tasks]
+
+    async def claim_from_grant(self, grant: Granted) -> ClaimedTask:
+        """Claim what was promised to this worker, be it new or interrupted."""
+        try:
+            return await self._by_name(
+                ClaimGranted(
+                    execution_id=grant.execution_id, worker_id=self.worker_id, worker_instance_id=self.instance_id,
+                    lease_id=new_uuid(), attempt_id=new_uuid(), lease_ttl_ms=self.lease_ttl_ms,
+                )
+            )  # fmt: skip
+        except FlowFabricError as error:
+            if error.code != "use_claim_resumed_execution":
+                raise
+        return await self.claim_from_resume_grant(grant)
+
+    async def claim_from_resume_grant(self, grant: Granted) -> ClaimedTask:
+        """Claim interrupted work that was promised to this worker: the same attempt under a new lease."""
+        return await self._by_name(
+            ClaimResumed(
+                execution_id=grant.execution_id, worker_id=self.worker_id, worker_instance_id=self.instance_id,
+                lease_id=new_uuid(), lease_ttl_ms=self.lease_ttl_ms,
+            )
+        )  # fmt: skip
+
+    async def claim_from_reclaim_grant(
+        self, grant: Granted, max_reclaim_count: int | None = None
+    ) -> ClaimedTask:
+        """Claim work whose lease is gone and that was promised to this worker; it too has a permit and is renewed."""
+        return await self._by_name(
+            Reclaim(
+                execution_id=grant.execution_id, worker_id=self.worker_id, worker_instance_id=self.instance_id,
+                lease_id=new_uuid(), attempt_id=new_uuid(), lease_ttl_ms=self.lease_ttl_ms,
+                max_reclaim_count=max_reclaim_count,
+            )
+        )  # fmt: skip
+
+    async def _by_name(self, command: ClaimGranted | ClaimResumed | Reclaim) -> ClaimedTask:
+        if self._permits <= 0:
+            raise WorkerAtCapacity
+        since = time.monotonic()
+        return self._held((await self.store.apply(command)).task, since)
+
+    def _held(self, task: Task, since: float) -> ClaimedTask:
+        hold = Hold(task, self.lease_ttl_ms, since)
+        self._permits -= 1
+        self.renewer.add(hold)
+        return ClaimedTask(self, task, hold, self._give_back)
+
+    def _give_back(self) -> None:
+        self._permits += 1
+
+    # Besides.
+
+    async def deliver_signal(
+        self,
+        execution_id: str,
+        waitpoint_id: str,
+        token: str,
+        signal_name: str,
+        payload: bytes = b"",
+        **options: Any,
+    ) -> SignalAccepted | SignalDuplicate:
+        """Send a signal to a waitpoint whose token is known. Further options are the fields of `DeliverSignal`."""
+        return await self.store.apply(
+            DeliverSignal(
+                execution_id=execution_id, waitpoint_id=waitpoint_id, waitpoint_token=token, signal_id=new_uuid(),
+                signal_name=signal_name, payload=payload, **options,
+            )
+        )  # fmt: skip
+
+    @property
+    def _namespace(self) -> str:
+        return self.settings.namespace or DEFAULT_NAMESPACE
+
+    async def _beat(self) -> None:
+        """Register, and say now and then that the worker lives; a store that is away is told later."""
+        interval_ms = millis(self.settings.heartbeat, "heartbeat")
+        register = RegisterWorker(
+            worker_id=self.worker_id, worker_instance_id=self.instance_id, namespace=self._namespace,
+            lanes=self.settings.lanes, capabilities=self.settings.capabilities, liveness_ttl_ms=3 * interval_ms,
+        )  # fmt: skip
+        heartbeat = HeartbeatWorker(worker_instance_id=self.instance_id, namespace=self._namespace)
+        known = False
+        backoff = Backoff()
+        while True:
+            try:
+                answer = await self.store.apply(heartbeat if known else register)
+                known = not isinstance(answer, NotRegistered)
+                backoff.reset()
+                if known:
+                    await asyncio.sleep(interval_ms / 1000)
+            except FlowFabricError as error:
+                if not transient(error):
+                    log.warning("the worker could not register: %s", error)
+                    return
+                await backoff.pause()
+
+
+def _second(store: Commands, url: str, layers: Sequence[Layer]) -> Callable[[], Awaitable[Renewing]] | None:
+    """Say how the renewal gets a connection of its own; none where the store serves any thread."""
+    if isinstance(store, SqliteStore):  # its writer is a thread already
+        return None
+    loop = asyncio.get_running_loop()
+
+    async def connect() -> Renewing:
+        return layered(await open_store(url), layers) if url else Borrowed(store, loop)
+
+    return connect

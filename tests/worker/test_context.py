@@ -1,0 +1,301 @@
+"""What a handler may do: steps, sleeping, waiting, streams."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from flowfabric.model.contracts.reads import ListWaitpoints, ReadStream, ReadSummary, ReadToken
+from flowfabric.model.contracts.waiting import ApproveSignal, DeliverSignal
+from flowfabric.storage.minting import new_uuid
+from flowfabric.worker import Retry, StepMismatch, SyncContext, WaitTimeout
+from support.working import Context, Place
+
+AT_ONCE = {"retry_policy": {"max_retries": 3, "backoff": {"type": "fixed", "delay_ms": 0}}}
+NO_RETRY = {"retry_policy": {"max_retries": 0}}
+
+
+async def approve(place: Place, execution_id: str, name: str, payload: bytes = b"", source: str = "") -> None:
+    """Send a signal to whatever it waits on."""
+    page = await place.store.read(ListWaitpoints(execution_id=execution_id))
+    (waitpoint,) = page.waitpoints
+    token = await place.store.read(ReadToken(execution_id=execution_id, waitpoint_id=waitpoint.waitpoint_id))
+    await place.store.apply(
+        DeliverSignal(
+            execution_id=execution_id, waitpoint_id=waitpoint.waitpoint_id, signal_id=new_uuid(), signal_name=name,
+            payload=payload, source_identity=source, source_type="user", waitpoint_token=token or "",
+        )
+    )  # fmt: skip
+
+
+async def test_a_step_runs_once_over_all_attempts(place: Place) -> None:
+    calls: list[str] = []
+
+    def sync_step(text: str) -> str:
+        calls.append("sync")
+        return text.upper()
+
+    async def async_step() -> tuple[int, ...]:
+        calls.append("async")
+        return (1, 2)
+
+    async def work(ctx: Context) -> list[Any]:
+        first = await ctx.step("one", sync_step, "a")
+        second = await ctx.step("two", async_step)
+
+        @ctx.step("three")
+        async def third(n: int) -> int:
+            calls.append("decorated")
+            return n + 1
+
+        numbers = [await third(1), await third(2)]
+        if ctx.attempt == 0:
+            raise Retry
+        return [first, second, numbers, ctx.attempt]
+
+    async with place.runtime(work):
+        id_ = await place.submit("work", policy=AT_ONCE)
+        assert await place.result(id_) == ["A", [1, 2], [2, 3], 1]
+    assert calls == ["sync", "async", "decorated", "decorated"]
+    assert await place.steps(id_) == ["one", "two", "three", "three#2"]
+
+
+async def test_a_failed_step_stores_nothing_and_a_caught_one_may_change_what_follows(place: Place) -> None:
+    calls: list[str] = []
+
+    async def flaky() -> str:
+        calls.append("flaky")
+        if len(calls) == 1:
+            raise OSError("down")
+        return "up"
+
+    async def fallback() -> str:
+        return "fallback"
+
+    async def last() -> str:
+        return "last"
+
+    async def work(ctx: Context) -> list[str]:
+        try:
+            value = await ctx.step("flaky", flaky)
+        except OSError:
+            value = await ctx.step("fallback", fallback)
+        if ctx.attempt == 0:
+            raise Retry
+        return [value, await ctx.step("last", last)]
+
+    async with place.runtime(work):
+        assert await place.result(await place.submit("work", policy=AT_ONCE)) == ["up", "last"]
+
+
+async def test_a_changed_order_of_steps_is_explained(place: Place) -> None:
+    async def nothing() -> None: ...
+
+    async def work(ctx: Context) -> None:
+        names = ("a", "b", "c") if ctx.attempt == 0 else ("a", "c", "b")
+        for name in names:
+            await ctx.step(name, nothing)
+        raise Retry
+
+    policy = {"retry_policy": {"max_retries": 1, "backoff": {"type": "fixed", "delay_ms": 0}}}
+    async with place.runtime(work):
+        run = await place.ended(await place.submit("work", policy=policy))
+    assert run.failure_category == "step_mismatch"
+    assert "stored as 'b'" in run.failure_reason
+    assert "asks for 'c'" in run.failure_reason
+    assert "version=2" in run.failure_reason
+
+
+async def test_sleep_gives_the_lease_back_and_goes_on(place: Place) -> None:
+    runs = 0
+
+    async def nap(ctx: Context) -> int:
+        nonlocal runs
+        runs += 1
+        await ctx.sleep("100ms")
+        await ctx.sleep(0.05)
+        return runs
+
+    async with place.runtime(nap):
+        id_ = await place.submit("nap")
+        assert await place.result(id_) == 3
+    assert await place.steps(id_) == ["sleep", "sleep#2"]
+    assert "suspended" in await place.events(id_)
+
+
+async def test_a_signal_resumes_and_carries_its_payload(place: Place) -> None:
+    async def ask(ctx: Context) -> Any:
+        answer = await ctx.wait_for_signal("approve", "reject", timeout="1d")
+        return [answer.name, answer.payload, answer.source]
+
+    async with place.runtime(ask):
+        id_ = await place.submit("ask")
+        await place.state(id_, "suspended")
+        await approve(place, id_, "approve", b'{"by":"me"}', "ann")
+        assert await place.result(id_) == ["approve", {"by": "me"}, "ann"]
+
+
+async def test_two_of_three_from_different_people(place: Place) -> None:
+    async def ask(ctx: Context) -> list[str]:
+        answers = await ctx.wait_for_signal("approve", count=2, distinct=True)
+        return [answer.source for answer in answers]
+
+    async with place.runtime(ask):
+        id_ = await place.submit("ask")
+        await place.state(id_, "suspended")
+        await approve(place, id_, "approve", source="ann")
+        await approve(place, id_, "approve", source="ann")
+        assert (await place.run(id_)).public_state == "suspended"
+        await approve(place, id_, "approve", source="ben")
+        assert await place.result(id_) == ["ann", "ben"]
+
+
+@pytest.mark.parametrize("count", ["all", 2])
+async def test_several_signals(place: Place, count: Any) -> None:
+    async def ask(ctx: Context) -> list[str]:
+        answers = await ctx.wait_for_signal("paid", "packed", count=count)
+        return sorted(answer.name for answer in answers)
+
+    async with place.runtime(ask):
+        id_ = await place.submit("ask")
+        await place.state(id_, "suspended")
+        await approve(place, id_, "packed")
+        await approve(place, id_, "paid")
+        assert await place.result(id_) == ["packed", "paid"]
+
+
+async def test_a_wait_that_takes_too_long_raises_in_the_handler(place: Place) -> None:
+    async def ask(ctx: Context) -> str:
+        try:
+            await ctx.wait_for_signal("approve", timeout="50ms")
+        except WaitTimeout:
+            return await ctx.step("after", str, "too late")
+        return "approved"
+
+    async with place.runtime(ask):
+        assert await place.result(await place.submit("ask")) == "too late"
+
+
+async def test_an_answer_survives_a_failure_right_after_it(place: Place) -> None:
+    async def ask(ctx: Context) -> Any:
+        answer = await ctx.wait_for_signal("approve")
+        if ctx.attempt == 0:
+            raise Retry
+        return [answer.name, ctx.attempt]
+
+    async with place.runtime(ask):
+        id_ = await place.submit("ask", policy=AT_ONCE)
+        await place.state(id_, "suspended")
+        await approve(place, id_, "approve")
+        assert await place.result(id_) == ["approve", 1]
+
+
+async def test_an_operator_may_go_without_a_token(place: Place) -> None:
+    async def ask(ctx: Context) -> str:
+        return (await ctx.wait_for_signal("approve")).name
+
+    async with place.runtime(ask):
+        id_ = await place.submit("ask")
+        await place.state(id_, "suspended")
+        (waitpoint,) = (await place.store.read(ListWaitpoints(execution_id=id_))).waitpoints
+        await place.store.apply(
+            ApproveSignal(
+                execution_id=id_,
+                waitpoint_id=waitpoint.waitpoint_id,
+                signal_id=new_uuid(),
+                signal_name="approve",
+            )
+        )
+        assert await place.result(id_) == "approve"
+
+
+async def test_a_waitpoint_made_before_the_wait_takes_an_answer_that_comes_first(place: Place) -> None:
+    sent: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+    answered = asyncio.Event()
+
+    async def ask(ctx: Context) -> Any:
+        waitpoint = await ctx.create_waitpoint("approval")
+        await sent.put((waitpoint.id, waitpoint.token))
+        await answered.wait()
+        answer = await ctx.wait_for_signal("approve", waitpoint=waitpoint)
+        again = await ctx.create_waitpoint("other")
+        if ctx.attempt == 0:
+            raise Retry
+        return [answer.name, again.token != ""]
+
+    async with place.runtime(ask):
+        id_ = await place.submit("ask", policy=AT_ONCE)
+        waitpoint_id, token = await asyncio.wait_for(sent.get(), 10)
+        await place.store.apply(
+            DeliverSignal(
+                execution_id=id_, waitpoint_id=waitpoint_id, waitpoint_token=token, signal_id=new_uuid(),
+                signal_name="approve",
+            )
+        )  # fmt: skip
+        answered.set()
+        assert await place.result(id_) == ["approve", True]
+    assert "already_satisfied" in await place.events(id_)
+
+
+async def test_frames_keep_their_order_and_are_there_at_the_end(place: Place) -> None:
+    async def talk(ctx: Context) -> None:
+        for n in range(700):
+            await ctx.emit("token", f"{n}")
+        await ctx.emit("data", {"n": 1}, metadata={"k": "v"})
+
+    async with place.runtime(talk):
+        id_ = await place.submit("talk")
+        await place.ended(id_)
+    page = await place.store.read(ReadStream(execution_id=id_, attempt_index=0, count=1000))
+    payloads = [view.frame.payload for view in page.frames]
+    assert payloads == [b"%d" % n for n in range(700)] + [b'{"n":1}']
+    assert page.closed_reason == "attempt_success"
+
+
+async def test_summary_and_progress(place: Place) -> None:
+    async def talk(ctx: Context) -> None:
+        await ctx.summary({"pages": 1, "draft": True})
+        await ctx.summary({"draft": None, "pages": 2})
+        await ctx.progress(50, "half")
+
+    async with place.runtime(talk):
+        id_ = await place.submit("talk")
+        run = await place.ended(id_)
+    summary = await place.store.read(ReadSummary(execution_id=id_, attempt_index=0))
+    assert summary is not None
+    assert (run.progress_pct, run.progress_message) == (50, "half")
+    assert b'"pages":2' in summary.document.replace(b" ", b"")
+    assert b"draft" not in summary.document
+
+
+async def test_a_plain_function_has_the_same(place: Place) -> None:
+    def work(ctx: SyncContext, text: str) -> Any:
+        first = ctx.step("upper", text.upper)
+        ctx.emit("token", first)
+        ctx.sleep("10ms")
+        answer = ctx.wait_for_signal("go")
+        assert not isinstance(answer, list)
+        return [first, answer.name]
+
+    async with place.runtime(work):
+        id_ = await place.submit("work", "x")
+        await place.waits(id_, "go")
+        await approve(place, id_, "go")
+        assert await place.result(id_) == ["X", "go"]
+
+
+async def test_who_we_are(place: Place) -> None:
+    async def work(ctx: Context) -> Any:
+        return [ctx.execution_id, ctx.tags, ctx.attempt, ctx.fence]
+
+    async with place.runtime(work):
+        id_ = await place.submit("work", tags=(("team", "red"),))
+        assert await place.result(id_) == [id_, {"team": "red"}, 0, f"{id_}:1"]
+
+
+def test_a_mismatch_names_both_lists() -> None:
+    error = StepMismatch(("a", "b"), ("a", "c"))
+    assert "Stored: a, b" in str(error)
+    assert "Asked: a, c" in str(error)
