@@ -1,21 +1,79 @@
-"""Durable execution for Python: leases, retries, signals, streams and steps, on a SQLite file for now.
+"""Durable execution for Python: leases, retries, signals, streams and steps on the store you already have.
 
-Open a store, send it commands, ask it questions, and run an engine beside it::
+::
 
-    store = await open_store("work.db")
-    async with Engine(store):
-        await store.apply(CreateExecution(...))
+    from flowfabric import Context, FlowFabric
 
-Commands and questions are the classes of `flowfabric.model.contracts`.
+    app = FlowFabric()                       # a SQLite file; or a path, valkey://…, http://server:9090
+
+    @app.task(retries=3)
+    async def review(ctx: Context, doc: str) -> bool: ...
+
+    run = await app.submit(review, "text")
+    print(await run.result())
+
+Below that lies the storage boundary: `open_store`, `Engine`, and the commands and questions of
+`flowfabric.model.contracts`.
 """
 
+from flowfabric.app import (
+    AttemptStarted,
+    Backoff,
+    Explanation,
+    FlowFabric,
+    Frame,
+    NothingWaits,
+    ResultExpired,
+    Run,
+    Status,
+    SubmitRefused,
+    SyncRun,
+    TaskCancelled,
+    TaskExpired,
+    TaskFailed,
+    provided,
+)
 from flowfabric.client import HttpClient
 from flowfabric.engine import Engine
 from flowfabric.model import errors
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.storage import open_store
 from flowfabric.storage.sqlite import SqliteStore
+from flowfabric.worker.context import Context
+from flowfabric.worker.faults import LeaseLost, Permanent, Retry, WaitTimeout
+from flowfabric.worker.sync_context import SyncContext
+from flowfabric.worker.waits import Signal
 
 __version__ = "0.1.0"
 
-__all__ = ["Engine", "FlowFabricError", "HttpClient", "SqliteStore", "__version__", "errors", "open_store"]
+__all__ = [
+    "AttemptStarted",
+    "Backoff",
+    "Context",
+    "Engine",
+    "Explanation",
+    "FlowFabric",
+    "FlowFabricError",
+    "Frame",
+    "HttpClient",
+    "LeaseLost",
+    "NothingWaits",
+    "Permanent",
+    "ResultExpired",
+    "Retry",
+    "Run",
+    "Signal",
+    "SqliteStore",
+    "Status",
+    "SubmitRefused",
+    "SyncContext",
+    "SyncRun",
+    "TaskCancelled",
+    "TaskExpired",
+    "TaskFailed",
+    "WaitTimeout",
+    "__version__",
+    "errors",
+    "open_store",
+    "provided",
+]

@@ -1,0 +1,41 @@
+"""What a program is written with: the app, its tasks, and handles of their runs."""
+
+from flowfabric.app.app import FlowFabric
+from flowfabric.app.dependencies import provided
+from flowfabric.app.errors import (
+    NothingWaits,
+    ResultExpired,
+    SubmitRefused,
+    TaskCancelled,
+    TaskExpired,
+    TaskFailed,
+    TaskSkipped,
+    UnknownTask,
+)
+from flowfabric.app.options import Backoff
+from flowfabric.app.run import Run
+from flowfabric.app.submits import Call
+from flowfabric.app.sync import SyncFlowFabric, SyncRun
+from flowfabric.app.views import AttemptStarted, Explanation, Frame, Status
+
+__all__ = [
+    "AttemptStarted",
+    "Backoff",
+    "Call",
+    "Explanation",
+    "FlowFabric",
+    "Frame",
+    "NothingWaits",
+    "ResultExpired",
+    "Run",
+    "Status",
+    "SubmitRefused",
+    "SyncFlowFabric",
+    "SyncRun",
+    "TaskCancelled",
+    "TaskExpired",
+    "TaskFailed",
+    "TaskSkipped",
+    "UnknownTask",
+    "provided",
+]

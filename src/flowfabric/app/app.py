@@ -1,0 +1,274 @@
+"""The app: tasks, submissions, runs, workers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final, Self, TypeVar, overload
+
+from flowfabric.app.connection import Connection
+from flowfabric.app.dependencies import Factory
+from flowfabric.app.options import NOTHING, Backoff, Options
+from flowfabric.app.run import PATIENCE_SECONDS, Home, Run
+from flowfabric.app.submitter import Core, Submitter
+from flowfabric.app.sync import SyncFlowFabric
+from flowfabric.app.tasks import Declared, Registry, kind_of
+from flowfabric.app.working import AppWorker
+from flowfabric.codecs import JSON, Codec, Duration, seconds
+from flowfabric.model.errors import invalid
+from flowfabric.storage.base import Commands
+from flowfabric.worker.handlers import Executor, WorkerSettings
+from flowfabric.worker.layers import Layer
+
+F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R")
+Hook = Callable[[], Any]
+EXECUTORS: Final = ("loop", "thread", "process")
+
+
+class FlowFabric(Submitter):
+    """A program's tasks, and the store that their runs live in.
+
+    ::
+
+        app = FlowFabric()                  # a SQLite file in your data folder; or a path, valkey://…, http://server:9090
+
+        @app.task(retries=3, timeout="2m")
+        async def review(ctx: Context, doc: str) -> dict[str, bool]: ...
+
+        async def main() -> None:
+            async with app.worker():
+                run = await app.submit(review, "text")
+                print(await run.result())
+
+    Without a URL the store is that of `FF_STORE` and its friends, else the embedded one. It is opened when it is first
+    needed; `async with app:` or `await app.close()` closes it. Functions stay what they are: a task can be called and
+    tested like any other function.
+    """
+
+    def __init__(
+        self,
+        url: str = "",
+        *,
+        store: Commands | None = None,
+        namespace: str = "",
+        codec: Codec = JSON,
+        patience: Duration = PATIENCE_SECONDS,
+        **store_options: Any,
+    ) -> None:
+        connection = Connection(url, store, store_options)
+        home = Home(connection.get, codec, seconds(patience, "patience"))
+        super().__init__(Core(connection, home, Registry(), namespace), NOTHING)
+        self._starts: list[Hook] = []
+        self._stops: list[Hook] = []
+
+    async def __aenter__(self) -> Self:
+        await self._core.connection.enter()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._core.connection.leave()
+
+    async def close(self) -> None:
+        """Close the store; it is opened again when it is needed again."""
+        await self._core.connection.close()
+
+    # Declaring.
+
+    @overload
+    def task(self, function: F, /) -> F: ...
+    @overload
+    def task(
+        self,
+        /,
+        *,
+        name: str = "",
+        version: int = 1,
+        executor: Executor | None = None,
+        codec: Codec | None = None,
+        lane: str | None = None,
+        priority: int | None = None,
+        fairness_key: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        retries: int | None = None,
+        backoff: Duration | Backoff | None = None,
+        retry_on: Iterable[str] | None = None,
+        timeout: Duration | None = None,
+        deadline: Duration | None = None,
+        capabilities: Iterable[str] | None = None,
+        retention: Duration | None = None,
+    ) -> Callable[[F], F]: ...
+
+    def task(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str = "",
+        version: int = 1,
+        executor: Executor | None = None,
+        codec: Codec | None = None,
+        **options: Any,
+    ) -> Any:
+        """Declare a function as a task; it stays the function that it was.
+
+        Its kind is its name; a `version` from the second on makes it `name@2`, a kind of its own, so that work that is
+        under way keeps the code that it began with. What is said here holds for every submission that says nothing
+        else. `def` runs in a thread, `async def` on the event loop, and `executor="process"` in a process of its own.
+        """
+
+        def declare(declared: F) -> F:
+            said = Options(**options)
+            task = Declared(
+                kind=kind_of(declared, name, version),
+                function=declared,
+                options=said,
+                executor=_executor(declared, executor),
+                codec=codec or self._core.home.codec,
+                policy=said.policy(),
+            )
+            said.tag_pairs()
+            self._core.registry.add(task)
+            return declared
+
+        return declare if function is None else declare(function)
+
+    @overload
+    def provide(self, type_: type, factory: Factory) -> None: ...
+    @overload
+    def provide(self, type_: type) -> Callable[[F], F]: ...
+
+    def provide(self, type_: type, factory: Factory | None = None) -> Any:
+        """Say how to open what handlers ask for by type; each worker opens it once, and closes it at its end.
+
+        ::
+
+            @app.provide(Client)
+            async def client():
+                async with Client() as client:
+                    yield client
+
+            @app.task
+            async def fetch(url: str, *, http: Client = provided) -> str: ...
+
+        The factory is a function, an async function, a generator that yields once, or the class of a context manager.
+        """
+
+        def take(made: F) -> F:
+            self._core.registry.provide(type_, made)
+            return made
+
+        if factory is None:
+            return take
+        take(factory)
+        return None
+
+    def on_start(self, hook: F) -> F:
+        """Run a function, async or not, before a worker of this app takes work: `@app.on_start`."""
+        self._starts.append(hook)
+        return hook
+
+    def on_stop(self, hook: F) -> F:
+        """Run a function, async or not, after a worker of this app has ended: `@app.on_stop`."""
+        self._stops.append(hook)
+        return hook
+
+    # Using.
+
+    def options(
+        self,
+        *,
+        lane: str | None = None,
+        priority: int | None = None,
+        fairness_key: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        retries: int | None = None,
+        backoff: Duration | Backoff | None = None,
+        retry_on: Iterable[str] | None = None,
+        timeout: Duration | None = None,
+        deadline: Duration | None = None,
+        capabilities: Iterable[str] | None = None,
+        retention: Duration | None = None,
+        delay: Duration | None = None,
+        key: str | None = None,
+    ) -> Submitter:
+        """Say something else for some submissions than their tasks do.
+
+        ::
+
+            await app.options(delay="5m", key="invoice-17").submit(remind, "ada@example.org")
+        """
+        said = Options(
+            lane=lane, priority=priority, fairness_key=fairness_key, tags=tags, retries=retries, backoff=backoff,
+            retry_on=retry_on, timeout=timeout, deadline=deadline, capabilities=capabilities, retention=retention,
+            delay=delay, key=key,
+        )  # fmt: skip
+        return Submitter(self._core, said)
+
+    @overload
+    def run(self, execution_id: str, task: Callable[..., Coroutine[Any, Any, R]], /) -> Run[R]: ...
+    @overload
+    def run(self, execution_id: str, task: Callable[..., R], /) -> Run[R]: ...
+    @overload
+    def run(self, execution_id: str, /) -> Run[Any]: ...
+
+    def run(self, execution_id: str, task: Callable[..., Any] | None = None, /) -> Run[Any]:
+        """Return the handle of a run by its id, in any process; the task says of which type its result is."""
+        returns = Any
+        if task is not None:
+            registry = self._core.registry
+            returns = registry.handler(registry.find(task)).returns
+        return Run(self._core.home, execution_id, returns)
+
+    def worker(
+        self,
+        *,
+        lanes: Iterable[str] = (),
+        concurrency: int = 16,
+        prefetch: int = 0,
+        lease_ttl: Duration = "30s",
+        grace: Duration = "10s",
+        capabilities: Iterable[str] = (),
+        worker_id: str = "",
+        layers: Sequence[Layer] = (),
+        engine: bool | None = None,
+    ) -> AppWorker:
+        """Run the tasks of this app: beside your own code, or until a signal ends it.
+
+        ::
+
+            async with app.worker(concurrency=32):
+                ...
+
+            asyncio.run(app.worker().run())          # what `ff worker` does
+
+        Without `lanes` it serves those of its tasks. At its end it stops claiming, and running handlers get their
+        grace. On a store of its own it also runs the engine, which fires timers and retries; `engine=False` leaves that
+        to others.
+        """
+        settings = WorkerSettings(
+            lanes=tuple(lanes), concurrency=concurrency, prefetch=prefetch, lease_ttl=lease_ttl, grace=grace,
+            capabilities=tuple(capabilities), worker_id=worker_id, namespace=self._core.namespace,
+        )  # fmt: skip
+        return AppWorker(
+            self._core, settings, layers=layers, engine=engine, starts=self._starts, stops=self._stops
+        )
+
+    @cached_property
+    def sync(self) -> SyncFlowFabric:
+        """The same for code that is not async: `app.sync.submit(review, "text").result(timeout="1m")`."""
+        return SyncFlowFabric(self._core, NOTHING)
+
+
+def _executor(function: Callable[..., Any], said: Executor | None) -> Executor:
+    awaits = inspect.iscoroutinefunction(function)
+    if said is None:
+        return "loop" if awaits else "thread"
+    if said not in EXECUTORS:
+        raise invalid("executor", f"one of {', '.join(EXECUTORS)}")
+    if said == "thread" and awaits:
+        raise invalid("executor", "an async function runs on the event loop; for a thread write it with def")
+    if said == "loop" and not awaits:
+        raise invalid("executor", "a function without async would block the event loop; leave it to a thread")
+    return said

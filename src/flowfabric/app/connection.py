@@ -1,0 +1,90 @@
+"""The store of an app: opened when it is first needed, shared by everything on one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+from flowfabric.model.errors import invalid
+from flowfabric.storage import open_store
+from flowfabric.storage.base import Commands
+from flowfabric.storage.resolve import make_folder, store_url
+
+
+class Connection:
+    """Opens the store that a URL names, or hands out the one that it was given."""
+
+    def __init__(self, url: str, store: Commands | None, options: dict[str, Any]) -> None:
+        if store is not None and (url or options):
+            raise invalid("store", "give a URL or a store, not both")
+        self._url = url
+        self._options = options
+        self._given = store
+        self._store: Commands | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lock: asyncio.Lock | None = None
+        self._users = 0
+        self._process = os.getpid()
+
+    @property
+    def url(self) -> str:
+        """What is opened; empty when a store was given."""
+        return "" if self._given is not None else store_url(self._url)
+
+    @property
+    def remote(self) -> bool:
+        """Whether somebody else's engine looks after the store."""
+        return self.url.startswith(("http://", "https://"))
+
+    def of_its_own(self) -> Connection:
+        """Return another connection to the same store, for another event loop."""
+        if self._given is not None:
+            raise invalid(
+                "store", "an app on a store of yours lives on one event loop: give it a URL instead"
+            )
+        return Connection(self._url, None, self._options)
+
+    async def get(self) -> Commands:
+        """Return the store, opening it the first time."""
+        if self._given is not None:
+            return self._given
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop or self._process != os.getpid():
+            self._move(loop)
+        if self._store is not None:
+            return self._store
+        assert self._lock is not None
+        async with self._lock:
+            if self._store is None:
+                url = self.url
+                make_folder(url)
+                self._store = await open_store(url, **self._options)
+        return self._store
+
+    def _move(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Belong to another loop; that of an earlier `asyncio.run` is over, and one before a fork is not ours."""
+        here = self._process == os.getpid()
+        if here and self._store is not None and self._loop is not None and not self._loop.is_closed():
+            raise RuntimeError(
+                "the app is in use on another event loop: use app.sync there, or await app.close() first"
+            )
+        self._process = os.getpid()
+        self._loop, self._lock, self._store = loop, asyncio.Lock(), None
+
+    async def enter(self) -> None:
+        """Count one more that needs it until it leaves."""
+        await self.get()
+        self._users += 1
+
+    async def leave(self) -> None:
+        """Count one less; the last one closes it."""
+        self._users -= 1
+        if not self._users:
+            await self.close()
+
+    async def close(self) -> None:
+        """Close it; a store that was given is its owner's to close."""
+        store, self._store = self._store, None
+        if store is not None:
+            await store.close()

@@ -1,0 +1,126 @@
+"""What can be said about a task, and once more about one submission of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import msgspec
+
+from flowfabric.codecs import Duration, millis
+from flowfabric.model import checks
+from flowfabric.model.errors import invalid
+from flowfabric.model.policy import parse_policy
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How long to wait before each retry: the first wait, times a factor for each further one, up to the most.
+
+    ::
+
+        @app.task(retries=5, backoff=Backoff("200ms", most="10s"))
+    """
+
+    first: Duration = "1s"
+    most: Duration = "1m"
+    factor: float = 2.0
+    jitter: bool = True
+    """Draw each wait between its half and its whole, so that many do not return at the same moment."""
+
+    def policy(self) -> dict[str, Any]:
+        """Write it as policies have it."""
+        return {
+            "type": "exponential",
+            "initial_delay_ms": millis(self.first, "backoff.first"),
+            "max_delay_ms": millis(self.most, "backoff.most"),
+            "multiplier": self.factor,
+            "jitter": self.jitter,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Everything that may be said; none means not said here. What is said for a submission goes before the task's."""
+
+    lane: str | None = None
+    priority: int | None = None
+    fairness_key: str | None = None
+    tags: Mapping[str, str] | None = None
+    retries: int | None = None
+    """How often a failed attempt is followed by another one."""
+    backoff: Duration | Backoff | None = None
+    """How long to wait before a retry: always the same, or growing."""
+    retry_on: Iterable[str] | None = None
+    """Categories of failures that are retried; none: all but permanent ones."""
+    timeout: Duration | None = None
+    """Of one attempt."""
+    deadline: Duration | None = None
+    """Of the whole run, from its submission on."""
+    capabilities: Iterable[str] | None = None
+    """What a worker must be able to do to take it."""
+    retention: Duration | None = None
+    """How long the result and everything else is kept after the end; a day when nothing is said."""
+    delay: Duration | None = None
+    """Start no earlier than so long after the submission."""
+    key: str | None = None
+    """Of two submissions with one key the second finds the first."""
+
+    @property
+    def given(self) -> bool:
+        """Whether anything is said."""
+        return self != NOTHING
+
+    @property
+    def has_policy(self) -> bool:
+        """Whether anything is said that policies decide."""
+        return any(getattr(self, name) is not None for name in _POLICY)
+
+    def over(self, other: Options) -> Options:
+        """Return these, and the other's where these say nothing; tags are joined."""
+        said = {each.name: getattr(self, each.name) for each in fields(self)}
+        merged = {name: getattr(other, name) if value is None else value for name, value in said.items()}
+        if self.tags is not None and other.tags is not None:
+            merged["tags"] = {**other.tags, **self.tags}
+        return Options(**merged)
+
+    def tag_pairs(self) -> tuple[tuple[str, str], ...]:
+        """Return the tags as commands carry them."""
+        return checks.tags(dict(self.tags)) if self.tags else ()
+
+    def policy(self) -> bytes:
+        """Write the policy; nothing when there is nothing to say. What is wrong in it is refused here already."""
+        policy: dict[str, Any] = {}
+        if self.retries is not None or self.backoff is not None or self.retry_on is not None:
+            policy["retry_policy"] = self._retry()
+        times = {"attempt_timeout_ms": self.timeout, "execution_deadline_ms": self.deadline}
+        given = {name: millis(time, _NAMES[name]) for name, time in times.items() if time is not None}
+        if given:
+            policy["timeout_policy"] = given
+        if self.capabilities is not None:
+            policy["routing_requirements"] = {"required_capabilities": list(self.capabilities)}
+        if self.retention is not None:
+            policy["stream_policy"] = {"retention_ttl_ms": millis(self.retention, "retention")}
+        if not policy:
+            return b""
+        text = msgspec.json.encode(policy)
+        parse_policy(text)
+        return text
+
+    def _retry(self) -> dict[str, Any]:
+        if self.retries is None:
+            raise invalid("retries", "backoff and retry_on say how to retry: say how often, too")
+        retry: dict[str, Any] = {"max_retries": self.retries}
+        if isinstance(self.backoff, Backoff):
+            retry["backoff"] = self.backoff.policy()
+        elif self.backoff is not None:
+            retry["backoff"] = {"type": "fixed", "delay_ms": millis(self.backoff, "backoff")}
+        if self.retry_on is not None:
+            retry["retryable_categories"] = list(self.retry_on)
+        return retry
+
+
+_NAMES = {"attempt_timeout_ms": "timeout", "execution_deadline_ms": "deadline"}
+_POLICY = ("retries", "backoff", "retry_on", "timeout", "deadline", "capabilities", "retention")
+NOTHING = Options()

@@ -1,0 +1,236 @@
+"""The handle of one run: from whoever submitted it, or from any process that knows its id."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from flowfabric.app.errors import ResultExpired, TaskCancelled, TaskExpired, TaskFailed, TaskSkipped
+from flowfabric.app.patience import log, patiently
+from flowfabric.app.signals import send_signal
+from flowfabric.app.stream import follow
+from flowfabric.app.views import (
+    AttemptStarted,
+    Explanation,
+    Frame,
+    Status,
+    explanation_of,
+    status_of,
+)
+from flowfabric.codecs import JSON, Codec, DecodeFault, Duration, decode_value, seconds
+from flowfabric.engine import wait_until_ended
+from flowfabric.model.contracts.base import OPERATOR_OVERRIDE
+from flowfabric.model.contracts.create import Replay
+from flowfabric.model.contracts.lease import Cancel
+from flowfabric.model.contracts.reads import Describe, Description, GetResult, ListAttempts, ReadHistory
+from flowfabric.model.errors import NotFound, invalid
+from flowfabric.model.records import Event, Execution
+from flowfabric.model.state import TERMINAL_STATES, Public
+from flowfabric.storage.base import Commands
+
+T = TypeVar("T")
+R_co = TypeVar("R_co", covariant=True)
+
+PATIENCE_SECONDS: Final = 2.0
+"""After so long without an end, whoever waits is told why."""
+LONGEST_SECONDS: Final = 20.0
+
+Opens = Callable[[], Awaitable[Commands]]
+
+_ENDS: Final = {
+    Public.CANCELLED: TaskCancelled,
+    Public.EXPIRED: TaskExpired,
+    Public.SKIPPED: TaskSkipped,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where a run lives, and how its values are read."""
+
+    open: Opens
+    codec: Codec = JSON
+    patience: float = PATIENCE_SECONDS
+
+
+class Run(Generic[R_co]):
+    """One run of a task.
+
+    ::
+
+        run = await app.submit(review, "text")
+        print(run.id, await run.status())
+        print(await run.result(timeout="1m"))
+    """
+
+    def __init__(self, home: Home, execution_id: str, returns: Any = Any, *, duplicate: bool = False) -> None:
+        self.id = execution_id
+        self.duplicate = duplicate
+        """Whether it was there already when it was submitted."""
+        self._home = home
+        self._returns = returns
+
+    def __repr__(self) -> str:
+        return f"Run({self.id!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Run) and other.id == self.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    async def result(self, timeout: Duration | None = None) -> R_co:  # noqa: ASYNC109 - waiting is the purpose
+        """Wait for the end and return what the task returned.
+
+        Raises `TaskFailed`, or its kinds `TaskCancelled` and `TaskExpired`, when the run ended otherwise,
+        `TimeoutError` when it has not ended in time, which changes nothing about the run, and `ResultExpired` when
+        nothing is kept of it any more. When it does not go on for two seconds, the log says why.
+        """
+        run = await self._ended(None if timeout is None else seconds(timeout, "timeout"))
+        if run.public_state is not Public.COMPLETED:
+            raise await self._failure(run)
+        store = await self._home.open()
+        view = await self._kept(lambda: store.read(GetResult(execution_id=self.id)))
+        if view.result is None:
+            return None  # type: ignore[return-value] # completed without a result: the task's type says None
+        try:
+            found: R_co = decode_value(
+                view.result.data, view.result.encoding, self._returns, self._home.codec
+            )
+        except DecodeFault as fault:
+            problem = f"{fault.text}; read it untyped: app.run({self.id!r})"
+            raise invalid(f"result{fault.path and '.'}{fault.path}", problem) from fault
+        return found
+
+    async def status(self) -> Status:
+        """Say where it stands now."""
+        store = await self._home.open()
+        return status_of((await store.read(Describe(execution_id=self.id))).run)
+
+    async def explain(self) -> Explanation:
+        """Say why it does not go on now; `print` shows one line."""
+        store = await self._home.open()
+        return explanation_of(await store.read(Describe(execution_id=self.id)))
+
+    async def history(self) -> list[Event]:
+        """Return everything that happened to it, in order."""
+        store = await self._home.open()
+        events: list[Event] = []
+        more = True
+        while more:
+            after = events[-1].seq if events else 0
+            page = await store.read(ReadHistory(execution_id=self.id, after=after, limit=1_000))
+            events += page.events
+            more = bool(page.next)
+        return events
+
+    async def cancel(self, reason: str = "") -> None:
+        """End it, whatever it is doing; a handler that runs is told, and its result is refused."""
+        store = await self._home.open()
+        await store.apply(Cancel(execution_id=self.id, source=OPERATOR_OVERRIDE, reason=reason))
+
+    async def signal(
+        self,
+        name: str,
+        payload: Any = None,
+        *,
+        waitpoint: str = "",
+        token: str = "",
+        by: str = "",
+        key: str = "",
+        within: Duration = 0,
+    ) -> None:
+        """Send a signal to whatever the run waits for.
+
+        The waitpoint is found by the name of the signal; where several take it, `waitpoint` says which. With the
+        waitpoint's `token` the signal is that of an outsider, without it that of an operator. `by` says who sends it,
+        of two signals with one `key` only the first counts, and `within` waits so long for the run to wait for it.
+        """
+        store = await self._home.open()
+        await send_signal(
+            store, self.id, name, payload, waitpoint=waitpoint, token=token, by=by, key=key,
+            within=seconds(within, "within"), codec=self._home.codec,
+        )  # fmt: skip
+
+    async def approve(
+        self, payload: Any = None, *, by: str = "", waitpoint: str = "", within: Duration = 0
+    ) -> None:
+        """Send the signal `approve`; the same person's second one counts no more."""
+        await self.signal("approve", payload, by=by, key=by, waitpoint=waitpoint, within=within)
+
+    async def reject(
+        self, payload: Any = None, *, by: str = "", waitpoint: str = "", within: Duration = 0
+    ) -> None:
+        """Send the signal `reject`; the same person's second one counts no more."""
+        await self.signal("reject", payload, by=by, key=by, waitpoint=waitpoint, within=within)
+
+    async def stream(self, after: str = "") -> AsyncGenerator[Frame | AttemptStarted]:
+        """Tell what the run emits, from the beginning or after a position, until it has ended.
+
+        ::
+
+            async for item in run.stream():
+                if isinstance(item, AttemptStarted):
+                    screen.clear()                 # what came before is superseded
+                else:
+                    screen.write(item.text)
+        """
+        async with aclosing(follow(await self._home.open(), self.id, after)) as items:
+            async for item in items:
+                yield item
+
+    async def replay(self, *, keep_steps: bool = False, from_step: str = "", reason: str = "") -> None:
+        """Run it once more after its end: from its beginning, keeping all steps, or those before a step."""
+        store = await self._home.open()
+        await store.apply(
+            Replay(execution_id=self.id, keep_steps=keep_steps, from_step=from_step, reason=reason)
+        )
+
+    async def _ended(self, limit: float | None) -> Execution:
+        """Wait for the end; say what is known when it does not come."""
+        clock = asyncio.get_running_loop().time
+        end = None if limit is None else clock() + limit
+        pause, said = self._home.patience, ""
+        while True:
+            left = pause if end is None else max(0.0, min(pause, end - clock()))
+            run = await self._wait(left, end)
+            if run.public_state in TERMINAL_STATES:
+                return run
+            over = end is not None and clock() >= end
+            why = str(explanation_of(await self._describe()))
+            if over:
+                raise TimeoutError(f"no result within {limit:g} s: {why}")
+            if why != said:
+                log.warning("%s: still waiting for its result", why)
+            said, pause = why, min(pause * 2, LONGEST_SECONDS)
+
+    async def _wait(self, wait: float, end: float | None) -> Execution:
+        store = await self._home.open()
+        waiting = self._kept(lambda: wait_until_ended(store, self.id, round(wait * 1_000)))
+        if end is None:
+            return await waiting
+        try:  # a store that is away must not hold a caller who has set a limit
+            return await asyncio.wait_for(waiting, wait + PATIENCE_SECONDS)
+        except TimeoutError as error:
+            raise TimeoutError(f"{self.id}: no result in time, because the store does not answer") from error
+
+    async def _describe(self) -> Description:
+        store = await self._home.open()
+        return await self._kept(lambda: store.read(Describe(execution_id=self.id)))
+
+    async def _kept(self, ask: Callable[[], Awaitable[T]]) -> T:
+        try:
+            return await patiently(ask)
+        except NotFound as error:
+            raise ResultExpired(f"{ResultExpired.message} ({self.id})") from error
+
+    async def _failure(self, run: Execution) -> TaskFailed:
+        store = await self._home.open()
+        attempts = await self._kept(lambda: store.read(ListAttempts(execution_id=self.id)))
+        last = attempts[-1] if attempts else run.attempt
+        reason = run.failure_reason or run.cancellation_reason
+        kind = _ENDS.get(run.public_state, TaskFailed)
+        return kind(self.id, reason, run.failure_category, last.failure_detail)

@@ -1,0 +1,90 @@
+"""Sending a signal to a run: finding what waits for it, and proving the right to send it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from flowfabric.app.errors import NothingWaits
+from flowfabric.codecs import Codec, encode_value
+from flowfabric.model.contracts.reads import Describe, ListWaitpoints, WaitpointView
+from flowfabric.model.contracts.waiting import ApproveSignal, DeliverSignal
+from flowfabric.model.state import TERMINAL_STATES
+from flowfabric.storage.base import Commands
+from flowfabric.storage.minting import new_uuid
+
+LOOK_SECONDS: Final = 5.0
+
+
+async def send_signal(
+    store: Commands,
+    execution_id: str,
+    name: str,
+    payload: Any,
+    *,
+    waitpoint: str,
+    token: str,
+    by: str,
+    key: str,
+    within: float,
+    codec: Codec,
+) -> None:
+    """Deliver a signal with the token of its waitpoint, or as an operator without it."""
+    data, encoding = (b"", "") if payload is None else encode_value(payload, codec)
+    to = waitpoint or await _waitpoint(store, execution_id, name, within)
+    signal_id = new_uuid()
+    if token:
+        await store.apply(
+            DeliverSignal(
+                execution_id=execution_id, waitpoint_id=to, signal_id=signal_id, signal_name=name,
+                payload=data, payload_encoding=encoding, waitpoint_token=token, source_identity=by,
+                idempotency_key=key or signal_id,
+            )
+        )  # fmt: skip
+        return
+    # Without a suffix of its own the second of two approvals would count as a repeat of the first.
+    await store.apply(
+        ApproveSignal(
+            execution_id=execution_id, waitpoint_id=to, signal_id=signal_id, signal_name=name, payload=data,
+            payload_encoding=encoding, source_identity=by, key_suffix=key or signal_id,
+        )
+    )  # fmt: skip
+
+
+async def _waitpoint(store: Commands, execution_id: str, name: str, within: float) -> str:
+    """Find the one open waitpoint that takes the signal, waiting for it if that was asked for."""
+    clock = asyncio.get_running_loop().time
+    end = clock() + within
+    async with store.subscribe([f"execution:{execution_id}"]) as woken:
+        while True:
+            page = await store.read(ListWaitpoints(execution_id=execution_id, limit=1_000))
+            takers = _takers(page.waitpoints, name)
+            if len(takers) == 1:
+                return takers[0].waitpoint_id
+            if takers:
+                found = ", ".join(f"{each.waitpoint_id} ({each.waitpoint_key})" for each in takers)
+                raise NothingWaits(f"several waitpoints take {name!r}; say waitpoint=…: {found}")
+            left = end - clock()
+            if left <= 0:
+                raise await _refusal(store, execution_id, name, page.waitpoints)
+            await woken.wait(min(left, LOOK_SECONDS))
+
+
+def _takers(waitpoints: tuple[WaitpointView, ...], name: str) -> list[WaitpointView]:
+    """Choose those that ask for the name; else those that take any."""
+    named = [each for each in waitpoints if name in each.required_signal_names]
+    return named or [each for each in waitpoints if not each.required_signal_names]
+
+
+async def _refusal(
+    store: Commands, execution_id: str, name: str, waitpoints: tuple[WaitpointView, ...]
+) -> NothingWaits:
+    run = (await store.read(Describe(execution_id=execution_id))).run
+    awaited = sorted({each for waitpoint in waitpoints for each in waitpoint.required_signal_names})
+    if awaited:
+        return NothingWaits(f"the run waits for {', '.join(awaited)}, not for {name!r}")
+    if run.public_state in TERMINAL_STATES:
+        return NothingWaits(f"the run has ended: {run.public_state}")
+    return NothingWaits(
+        f"the run is {run.public_state} and waits for nothing yet; say within=… to wait for it"
+    )

@@ -1,0 +1,109 @@
+"""Submitting, as type checkers see it: the arguments are those of the task, and the run has the type of its result.
+
+Four shapes of functions are told apart: `async def` and `def`, each with a context in front or without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+
+from flowfabric.app.run import Run
+from flowfabric.model.contracts.create import CreateExecution
+from flowfabric.worker.context import Context
+from flowfabric.worker.sync_context import SyncContext
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[R_co]):
+    """One call of a task, ready to be submitted. Its id is chosen already, so that sending it twice creates one run."""
+
+    command: CreateExecution
+    """Without its partition, which the store decides."""
+    delay_ms: int | None
+    returns: Any
+
+
+class Submits:
+    """What an app offers to whoever submits, with its own options or with others."""
+
+    @overload
+    def call(
+        self,
+        task: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Call[R]: ...
+    @overload
+    def call(
+        self, task: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Call[R]: ...
+    @overload
+    def call(
+        self, task: Callable[Concatenate[SyncContext, P], R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Call[R]: ...
+    @overload
+    def call(self, task: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Call[R]: ...
+    @overload
+    def call(self, task: str, /, *args: Any, **kwargs: Any) -> Call[Any]: ...
+
+    def call(self, task: Callable[..., Any] | str, /, *args: Any, **kwargs: Any) -> Call[Any]:
+        """Prepare a call without submitting it, for `submit_many`. A task elsewhere is named by its kind."""
+        return self._call(task, args, kwargs)
+
+    @overload
+    async def submit(
+        self,
+        task: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Run[R]: ...
+    @overload
+    async def submit(
+        self, task: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Run[R]: ...
+    @overload
+    async def submit(
+        self, task: Callable[Concatenate[SyncContext, P], R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Run[R]: ...
+    @overload
+    async def submit(self, task: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Run[R]: ...
+    @overload
+    async def submit(self, task: str, /, *args: Any, **kwargs: Any) -> Run[Any]: ...
+
+    async def submit(self, task: Callable[..., Any] | str, /, *args: Any, **kwargs: Any) -> Run[Any]:
+        """Submit a call of a task; it runs on the next worker that is free, and the answer is a handle of it.
+
+        ::
+
+            run = await app.submit(review, "text", pages=3)
+            print(await run.result())
+        """
+        return await self._submit(self._call(task, args, kwargs))
+
+    async def submit_many(self, calls: Iterable[Call[R]]) -> list[Run[R]]:
+        """Submit many calls in few round trips; the handles come in the order of the calls.
+
+        ::
+
+            runs = await app.submit_many(app.call(review, text) for text in texts)
+        """
+        return await self._submit_many(list(calls))
+
+    def _call(
+        self, task: Callable[..., Any] | str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Call[Any]:
+        raise NotImplementedError
+
+    async def _submit(self, call: Call[R]) -> Run[R]:
+        raise NotImplementedError
+
+    async def _submit_many(self, calls: list[Call[R]]) -> list[Run[R]]:
+        raise NotImplementedError

@@ -1,0 +1,140 @@
+"""How a call becomes an execution."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from flowfabric.app.connection import Connection
+from flowfabric.app.errors import SubmitRefused
+from flowfabric.app.options import NOTHING, Options
+from flowfabric.app.run import Home, Run
+from flowfabric.app.submits import Call, Submits
+from flowfabric.app.tasks import DEFAULT_LANE, Registry
+from flowfabric.codecs import EncodeFault, encode_value, millis
+from flowfabric.model import ids
+from flowfabric.model.contracts.create import Created, CreateExecution, Duplicate
+from flowfabric.model.errors import FlowFabricError, InvalidInput, NotOffered
+from flowfabric.model.limits import MAX_BATCH
+from flowfabric.storage.base import Commands
+from flowfabric.storage.minting import new_uuid
+
+R = TypeVar("R")
+DEFAULT_NAMESPACE = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """What everything that belongs to one app shares."""
+
+    connection: Connection
+    home: Home
+    registry: Registry
+    namespace: str
+
+    def on(self, connection: Connection) -> Core:
+        """Return the same on another connection."""
+        home = Home(connection.get, self.home.codec, self.home.patience)
+        return Core(connection, home, self.registry, self.namespace)
+
+
+class Submitter(Submits):
+    """Submits with options that go before those of each task."""
+
+    def __init__(self, core: Core, options: Options) -> None:
+        self._core = core
+        self._options = options
+
+    def _call(
+        self, task: Callable[..., Any] | str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Call[Any]:
+        core = self._core
+        declared = core.registry.by_kind.get(task) if isinstance(task, str) else core.registry.find(task)
+        if declared is None:
+            assert isinstance(task, str), "a function that is no task was refused"
+            return self._prepared(task, NOTHING, b"", self._untyped(args, kwargs), Any)
+        handler = core.registry.handler(declared)
+        written = handler.signature.bind(args, kwargs)
+        return self._prepared(declared.kind, declared.options, declared.policy, written, handler.returns)
+
+    def _untyped(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bytes, str]:
+        """Write arguments for a task that only others know: by name, or one value as the whole input."""
+        if args and (kwargs or len(args) > 1):
+            raise InvalidInput(
+                "a task that this app does not know takes arguments by name, or one value by place"
+            )
+        try:
+            return encode_value(args[0] if args else kwargs, self._core.home.codec)
+        except EncodeFault as fault:
+            raise InvalidInput(str(fault)) from fault
+
+    def _prepared(
+        self, kind: str, defaults: Options, policy: bytes, written: tuple[bytes, str], returns: Any
+    ) -> Call[Any]:
+        own = self._options
+        said = own.over(defaults) if own.given else defaults
+        command = CreateExecution(
+            execution_id=new_uuid(),
+            execution_kind=kind,
+            lane_id=said.lane or DEFAULT_LANE,
+            namespace=self._core.namespace or DEFAULT_NAMESPACE,
+            input_payload=written[0],
+            payload_encoding=written[1],
+            priority=said.priority,
+            idempotency_key=said.key or "",
+            tags=said.tag_pairs(),
+            policy=said.policy() if own.has_policy else policy,
+            fairness_key=said.fairness_key or "",
+        )
+        delay = None if said.delay is None else millis(said.delay, "delay")
+        return Call(command, delay, returns)
+
+    async def _submit(self, call: Call[R]) -> Run[R]:
+        store = await self._core.connection.get()
+        return self._run(call, await store.apply(_placed(call, store)))
+
+    async def _submit_many(self, calls: list[Call[R]]) -> list[Run[R]]:
+        store = await self._core.connection.get()
+        runs: list[Run[R]] = []
+        refusals: dict[int, FlowFabricError] = {}
+        for start in range(0, len(calls), MAX_BATCH):
+            part = calls[start : start + MAX_BATCH]
+            replies = await store.apply_many([_placed(call, store) for call in part])
+            for place, (call, reply) in enumerate(zip(part, replies, strict=True), start):
+                if isinstance(reply, FlowFabricError):
+                    refusals[place] = reply
+                else:
+                    runs.append(self._run(call, reply))
+        if refusals:
+            raise SubmitRefused(refusals)
+        return runs
+
+    def _run(self, call: Call[R], reply: Created | Duplicate) -> Run[R]:
+        duplicate = isinstance(reply, Duplicate)
+        return Run(self._core.home, reply.execution_id, call.returns, duplicate=duplicate)
+
+
+def _placed(call: Call[Any], store: Commands) -> CreateExecution:
+    """Say where the execution lives, and from when on it may run."""
+    command = call.command
+    uuid, key = command.execution_id, command.idempotency_key
+    place = (
+        ids.for_key(command.namespace, key, uuid, store.partitions)
+        if key
+        else ids.spread(uuid, store.partitions)
+    )
+    delay_until = None if call.delay_ms is None else _now(store) + call.delay_ms
+    return replace(command, execution_id=place, delay_until=delay_until)
+
+
+def _now(store: Commands) -> int:
+    """Ask the store for the time; a server does not tell it, so the clock of this machine must do."""
+    try:
+        now: int = store.now()  # type: ignore[attr-defined] # clients need no clock, so it is not in their protocol
+    except (NotOffered, AttributeError):
+        return time.time_ns() // 1_000_000
+    return now

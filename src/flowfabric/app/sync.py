@@ -1,0 +1,192 @@
+"""The app for code that is not async: Django, Flask, scripts. Everything runs on one event loop in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import threading
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator
+from contextlib import suppress
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+
+from flowfabric.app.options import Options
+from flowfabric.app.run import Run
+from flowfabric.app.submits import Call
+from flowfabric.app.submitter import Core, Submitter
+from flowfabric.app.views import AttemptStarted, Explanation, Frame, Status
+from flowfabric.codecs import Duration
+from flowfabric.model.records import Event
+from flowfabric.worker.context import Context
+from flowfabric.worker.sync_context import SyncContext
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Portal:
+    """An event loop in a thread of its own, into which other threads call. A process that was forked starts anew."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def call(self, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        """Run something there and wait for it."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run_coroutine_threadsafe(work(), self._started()).result()
+        raise RuntimeError(
+            "this would block the event loop: await app.submit(…) and its runs instead of app.sync"
+        )
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None or self._process != os.getpid():
+                self._loop, self._process = asyncio.new_event_loop(), os.getpid()
+                self._thread = threading.Thread(
+                    target=self._loop.run_forever, name="flowfabric-sync", daemon=True
+                )
+                self._thread.start()
+            return self._loop
+
+    def close(self) -> None:
+        """End the thread."""
+        with self._lock:
+            loop, thread, self._loop = self._loop, self._thread, None
+            if loop is None or thread is None or self._process != os.getpid():
+                return
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+class SyncRun(Generic[R_co]):
+    """A run for code that is not async; see `Run`, whose methods these are."""
+
+    def __init__(self, portal: Portal, run: Run[R_co]) -> None:
+        self._portal = portal
+        self._run = run
+        self.id = run.id
+        self.duplicate = run.duplicate
+
+    def __repr__(self) -> str:
+        return f"SyncRun({self.id!r})"
+
+    def result(self, timeout: Duration | None = None) -> R_co:
+        """Wait for the end and return what the task returned."""
+        return self._portal.call(lambda: self._run.result(timeout))
+
+    def status(self) -> Status:
+        """Say where it stands now."""
+        return self._portal.call(self._run.status)
+
+    def explain(self) -> Explanation:
+        """Say why it does not go on now."""
+        return self._portal.call(self._run.explain)
+
+    def history(self) -> list[Event]:
+        """Return everything that happened to it."""
+        return self._portal.call(self._run.history)
+
+    def cancel(self, reason: str = "") -> None:
+        """End it, whatever it is doing."""
+        self._portal.call(lambda: self._run.cancel(reason))
+
+    def signal(self, name: str, payload: Any = None, **options: Any) -> None:
+        """Send a signal to whatever the run waits for."""
+        self._portal.call(lambda: self._run.signal(name, payload, **options))
+
+    def approve(self, payload: Any = None, **options: Any) -> None:
+        """Send the signal `approve`."""
+        self._portal.call(lambda: self._run.approve(payload, **options))
+
+    def reject(self, payload: Any = None, **options: Any) -> None:
+        """Send the signal `reject`."""
+        self._portal.call(lambda: self._run.reject(payload, **options))
+
+    def replay(self, *, keep_steps: bool = False, from_step: str = "", reason: str = "") -> None:
+        """Run it once more after its end."""
+        self._portal.call(lambda: self._run.replay(keep_steps=keep_steps, from_step=from_step, reason=reason))
+
+    def stream(self, after: str = "") -> Iterator[Frame | AttemptStarted]:
+        """Tell what the run emits until it has ended."""
+        items = self._run.stream(after)
+        try:
+            while (item := self._portal.call(lambda: _next(items))) is not None:
+                yield item
+        finally:
+            self._portal.call(lambda: _close(items))
+
+
+async def _next(items: AsyncGenerator[Frame | AttemptStarted]) -> Frame | AttemptStarted | None:
+    return await anext(items, None)
+
+
+async def _close(items: AsyncGenerator[Any]) -> None:
+    await items.aclose()
+
+
+class SyncFlowFabric:
+    """An app for code that is not async; see `FlowFabric`, whose methods these are.
+
+    ::
+
+        print(app.sync.submit(review, "text").result(timeout="1m"))
+    """
+
+    def __init__(self, core: Core, options: Options, portal: Portal | None = None) -> None:
+        self._portal = portal or Portal()
+        self._core = core if portal is not None else core.on(core.connection.of_its_own())
+        self._submitter = Submitter(self._core, options)
+        if portal is None:
+            atexit.register(self.close)
+
+    @overload
+    def submit(
+        self,
+        task: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> SyncRun[R]: ...
+    @overload
+    def submit(
+        self, task: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> SyncRun[R]: ...
+    @overload
+    def submit(
+        self, task: Callable[Concatenate[SyncContext, P], R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> SyncRun[R]: ...
+    @overload
+    def submit(self, task: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> SyncRun[R]: ...
+    @overload
+    def submit(self, task: str, /, *args: Any, **kwargs: Any) -> SyncRun[Any]: ...
+
+    def submit(self, task: Callable[..., Any] | str, /, *args: Any, **kwargs: Any) -> SyncRun[Any]:
+        """Submit a call of a task and return the handle of its run."""
+        run: Run[Any] = self._portal.call(lambda: self._submitter.submit(task, *args, **kwargs))
+        return SyncRun(self._portal, run)
+
+    def submit_many(self, calls: Iterable[Call[R]]) -> list[SyncRun[R]]:
+        """Submit many calls, made with `app.call`, in few round trips."""
+        runs = self._portal.call(lambda: self._submitter.submit_many(calls))
+        return [SyncRun(self._portal, run) for run in runs]
+
+    def options(self, **options: Any) -> SyncFlowFabric:
+        """Say something else for some submissions than their tasks do; see `FlowFabric.options`."""
+        return SyncFlowFabric(self._core, Options(**options), self._portal)
+
+    def run(self, execution_id: str) -> SyncRun[Any]:
+        """Return the handle of a run by its id."""
+        return SyncRun(self._portal, Run(self._core.home, execution_id))
+
+    def close(self) -> None:
+        """Close the store and end the thread; both start again when they are needed again."""
+        with suppress(RuntimeError):
+            self._portal.call(self._core.connection.close)
+        self._portal.close()

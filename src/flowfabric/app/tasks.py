@@ -1,0 +1,141 @@
+"""Functions that were declared as tasks: how they are called, and under which names they are known."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flowfabric.app.dependencies import Factory, provided
+from flowfabric.app.errors import UnknownTask
+from flowfabric.app.options import Options
+from flowfabric.codecs import Codec, Signature
+from flowfabric.codecs.signature import hints_of
+from flowfabric.model import checks
+from flowfabric.model.errors import invalid
+from flowfabric.worker.context import Context
+from flowfabric.worker.handlers import Executor, Handler
+from flowfabric.worker.sync_context import SyncContext
+
+DEFAULT_LANE = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """One task as its author declared it."""
+
+    kind: str
+    function: Callable[..., Any]
+    options: Options
+    executor: Executor
+    codec: Codec
+    policy: bytes
+
+    def handler(self, factories: Mapping[type, Factory]) -> Handler:
+        """Say how a worker calls it; parameters of types that are provided are no arguments."""
+        hints = hints_of(self.function)
+        parameters = inspect.signature(self.function).parameters
+        context = [name for name in parameters if hints.get(name) in (Context, SyncContext)]
+        self._check_context(context, hints)
+        wanted = {
+            name: hints.get(name)
+            for name, each in parameters.items()
+            if each.default is provided or _is_key(hints.get(name), factories)
+        }
+        for name, type_ in wanted.items():
+            if not _is_key(type_, factories):
+                shown = getattr(type_, "__qualname__", type_)
+                raise TypeError(
+                    f"{self.kind}: nothing provides {name}: {shown}; say app.provide({shown}, factory) first"
+                )
+        return Handler(
+            kind=self.kind,
+            function=self.function,
+            signature=Signature.of(self.function, skip={*context, *wanted}, codec=self.codec),
+            context="".join(context),
+            dependencies={name: type_ for name, type_ in wanted.items() if isinstance(type_, type)},
+            returns=hints.get("return", Any),
+            executor=self.executor,
+            lane=self.options.lane or DEFAULT_LANE,
+            codec=self.codec,
+        )
+
+    def _check_context(self, names: list[str], hints: Mapping[str, Any]) -> None:
+        if len(names) > 1:
+            raise TypeError(f"{self.kind}: {' and '.join(names)} both ask for the context: one will do")
+        if names and self.executor == "process":
+            raise TypeError(f"{self.kind}: there is no context in a process of its own: leave {names[0]} out")
+        fitting = Context if self.executor == "loop" else SyncContext
+        if names and hints[names[0]] is not fitting:
+            kind = "async def" if self.executor == "loop" else "def"
+            raise TypeError(
+                f"{self.kind}: {names[0]} must be a {fitting.__name__}, because the task is written with {kind}"
+            )
+
+
+def _is_key(type_: Any, factories: Mapping[type, Factory]) -> bool:
+    return isinstance(type_, type) and type_ in factories
+
+
+class Registry:
+    """All tasks of an app, by kind and by function."""
+
+    def __init__(self) -> None:
+        self.by_kind: dict[str, Declared] = {}
+        self.factories: dict[type, Factory] = {}
+        self._by_function: dict[Callable[..., Any], Declared] = {}
+        self._handlers: dict[str, Handler] = {}
+
+    def add(self, task: Declared) -> None:
+        """Take a task in; a second one of the same kind is refused."""
+        known = self.by_kind.get(task.kind)
+        if known is not None:
+            where = f"{known.function.__module__}.{known.function.__qualname__}"
+            raise invalid(
+                "name",
+                f"{where} is the task {task.kind!r} already: give this one another name, or a new version",
+            )
+        if task.function in self._by_function:
+            raise invalid("name", f"{task.function.__qualname__} is a task already, under another name")
+        self.by_kind[task.kind] = task
+        self._by_function[task.function] = task
+
+    def provide(self, type_: type, factory: Factory) -> None:
+        """Take a factory in; handlers that were described before are described anew."""
+        if type_ in self.factories:
+            raise invalid("type", f"{type_.__qualname__} is provided already")
+        self.factories[type_] = factory
+        self._handlers.clear()
+
+    def find(self, function: Callable[..., Any]) -> Declared:
+        """Return the task that a function is."""
+        found = self._by_function.get(function)
+        if found is None:
+            name = getattr(function, "__qualname__", repr(function))
+            raise UnknownTask(f"{name} is no task of this app: put @app.task over it")
+        return found
+
+    def handler(self, task: Declared) -> Handler:
+        """Say how a task is called."""
+        found = self._handlers.get(task.kind)
+        if found is None:
+            found = self._handlers[task.kind] = task.handler(self.factories)
+        return found
+
+    def handlers(self) -> dict[str, Handler]:
+        """Say how every task is called, by kind."""
+        return {kind: self.handler(task) for kind, task in self.by_kind.items()}
+
+
+def kind_of(function: Callable[..., Any], name: str, version: int) -> str:
+    """Name a task: the function's name, and its version from the second one on."""
+    plain = name or getattr(function, "__name__", "")
+    if plain == "<lambda>" or not plain:
+        raise invalid("name", "a function without a name of its own needs one: @app.task(name=…)")
+    if "@" in plain:
+        raise invalid("name", f"{plain!r}: what stands after an @ is the version; say version=…")
+    checks.integer("version", version, 1, 10**9)
+    kind = plain if version == 1 else f"{plain}@{version}"
+    checks.name("name", kind)
+    return kind

@@ -1,0 +1,104 @@
+"""A worker for the tasks of an app: its store, its engine, what its handlers need, and what happens around it."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Any
+
+from flowfabric.app.dependencies import Opened
+from flowfabric.app.options import Options
+from flowfabric.app.run import Run
+from flowfabric.app.submitter import Core, Submitter
+from flowfabric.client import HttpClient
+from flowfabric.model.limits import MAX_NAME_BYTES
+from flowfabric.worker.handlers import WorkerSettings
+from flowfabric.worker.layers import Layer
+from flowfabric.worker.runtime import Runtime
+
+Hook = Callable[[], Any]
+
+
+class Children:
+    """Submits for handlers: what one asks for twice, because it ran twice, exists once."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    async def submit(self, key: str, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        """Submit it under a key and return its id."""
+        if len(key.encode()) > MAX_NAME_BYTES:
+            key = hashlib.sha256(key.encode()).hexdigest()
+        run: Run[Any] = await Submitter(self._core, Options(key=key)).submit(function, *args, **kwargs)
+        return run.id
+
+    def run(self, execution_id: str, function: Any) -> Run[Any]:
+        """Return the handle of a child that was submitted."""
+        registry = self._core.registry
+        known = registry.by_kind.get(function) if isinstance(function, str) else registry.find(function)
+        returns = Any if known is None else registry.handler(known).returns
+        return Run(self._core.home, execution_id, returns)
+
+
+class AppWorker:
+    """A worker of an app: `async with app.worker(): …`, or `await app.worker().run()` until SIGTERM or SIGINT."""
+
+    def __init__(
+        self,
+        core: Core,
+        settings: WorkerSettings,
+        *,
+        layers: Sequence[Layer],
+        engine: bool | None,
+        starts: Sequence[Hook],
+        stops: Sequence[Hook],
+    ) -> None:
+        self._core = core
+        self._settings = settings
+        self._layers = layers
+        self._engine = engine
+        self._starts = starts
+        self._stops = stops
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Runtime:
+        async with AsyncExitStack() as stack:
+            runtime = await stack.enter_async_context(await self._prepare(stack))
+            self._stack = stack.pop_all()
+        return runtime
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.__aexit__(kind, error, trace)
+
+    async def run(self) -> None:
+        """Work until SIGTERM or SIGINT."""
+        async with AsyncExitStack() as stack:
+            await (await self._prepare(stack)).run()
+
+    async def _prepare(self, stack: AsyncExitStack) -> Runtime:
+        """Open the store and run the hooks; the stack undoes both, the last first."""
+        core = self._core
+        handlers = core.registry.handlers()
+        needed = frozenset(type_ for each in handlers.values() for type_ in each.dependencies.values())
+        await core.connection.enter()
+        stack.push_async_callback(core.connection.leave)
+        store = await core.connection.get()
+        stack.push_async_callback(_run, self._stops)
+        await _run(self._starts)
+        engine = not isinstance(store, HttpClient) if self._engine is None else self._engine
+        return Runtime(
+            store, handlers, self._settings, resolver=Opened(core.registry.factories, needed),
+            layers=self._layers, url=core.connection.url, submitter=Children(core), engine=engine,
+        )  # fmt: skip
+
+
+async def _run(hooks: Sequence[Hook]) -> None:
+    for hook in hooks:
+        answer = hook()
+        if inspect.isawaitable(answer):
+            await answer

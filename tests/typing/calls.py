@@ -1,0 +1,85 @@
+"""What type checkers must know about tasks: read by mypy and pyright, never run.
+
+A comment that ignores an error is an error itself where there is none to ignore, so each of them says: this is wrong.
+"""
+
+from __future__ import annotations
+
+from typing import assert_type
+
+from flowfabric import Context, FlowFabric, Run, SyncContext, SyncRun, provided
+
+app = FlowFabric()
+
+
+class Client:
+    """What a worker opens for its handlers."""
+
+
+@app.task
+async def review(ctx: Context, doc: str, *, pages: int = 1) -> dict[str, bool]:
+    return {doc: pages > 1}
+
+
+@app.task(retries=3, timeout="2m", lane="slow")
+async def double(n: int) -> int:
+    return 2 * n
+
+
+@app.task(executor="process")
+def measure(data: bytes, *, http: Client = provided) -> float:
+    return len(data) / 2
+
+
+@app.task(version=2)
+def listed(ctx: SyncContext, names: list[str]) -> list[str]:
+    return names
+
+
+async def functions_stay_what_they_were(ctx: Context, sync: SyncContext) -> None:
+    assert_type(await double(1), int)
+    assert_type(await review(ctx, "text"), dict[str, bool])
+    assert_type(listed(sync, ["a"]), list[str])
+    await double("1")  # type: ignore[arg-type]
+
+
+async def runs_carry_the_type_of_the_result() -> None:
+    assert_type(await app.submit(review, "text"), Run[dict[str, bool]])
+    assert_type(await app.submit(review, "text", pages=2), Run[dict[str, bool]])
+    assert_type(await app.submit(double, 1), Run[int])
+    assert_type(await app.submit(measure, b""), Run[float])
+    assert_type(await app.submit(listed, ["a"]), Run[list[str]])
+    assert_type(await (await app.submit(double, n=1)).result(), int)
+    assert_type(await app.options(delay="1m").submit(double, 1), Run[int])
+    assert_type(await app.submit_many([app.call(double, 1), app.call(double, 2)]), list[Run[int]])
+    assert_type(
+        await app.submit_many(app.call(review, text) for text in ("a", "b")), list[Run[dict[str, bool]]]
+    )
+    assert_type(app.run("id", double), Run[int])
+    assert_type(app.run("id", measure), Run[float])
+
+
+def sync_runs_do_too() -> None:
+    assert_type(app.sync.submit(double, 1), SyncRun[int])
+    assert_type(app.sync.submit(review, "text").result(timeout="1m"), dict[str, bool])
+
+
+async def wrong_arguments_are_errors(ctx: Context) -> None:
+    await app.submit(double, "1")  # type: ignore[call-overload]
+    await app.submit(double)  # type: ignore[call-overload]
+    await app.submit(double, 1, 2)  # type: ignore[call-overload]
+    await app.submit(double, m=1)  # type: ignore[call-overload]
+    await app.submit(review, 1)  # type: ignore[call-overload]
+    await app.submit(review, "text", pages="2")  # type: ignore[arg-type]
+    await app.submit(measure, "text")  # type: ignore[call-overload]
+    await app.submit(listed, [1])  # type: ignore[call-overload]
+    await app.options(key="k").submit(double, "1")  # type: ignore[call-overload]
+    app.call(double, "1")  # type: ignore[call-overload]
+    app.sync.submit(double, "1")  # type: ignore[call-overload]
+    app.options(retires=3)  # type: ignore[call-arg]
+    text: str = await (await app.submit(double, 1)).result()  # type: ignore[assignment]
+    assert text
+
+
+@app.task(retires=3)  # type: ignore[call-overload, untyped-decorator]
+def misspelt() -> None: ...
