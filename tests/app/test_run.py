@@ -16,7 +16,7 @@ from flowfabric.app import (
     TaskFailed,
 )
 from flowfabric.engine.timers import Timers
-from flowfabric.model.errors import InvalidInput
+from flowfabric.model.errors import InvalidInput, NotFound
 from flowfabric.model.ids import spread
 from support.driver import new_uuid
 from support.face import Face
@@ -100,8 +100,10 @@ async def test_result_is_gone_after_its_retention(face: Face) -> None:
 
 
 async def test_unknown_id_says_that_nothing_is_kept(face: Face) -> None:
-    with pytest.raises(ResultExpired, match="or there never was one"):
+    with pytest.raises(ResultExpired, match="or there never was one") as gone:
         await face.app().run(spread(new_uuid(), face.store.partitions)).result()
+    assert isinstance(gone.value, NotFound)
+    assert pickle.loads(pickle.dumps(gone.value)) == gone.value
 
 
 async def test_result_of_another_type_is_refused_with_the_way_out(face: Face) -> None:

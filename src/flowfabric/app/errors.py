@@ -51,13 +51,21 @@ class TaskSkipped(TaskFailed):
     word = "was skipped"
 
 
-class ResultExpired(NotFound):
+class _Local(FlowFabricError):
+    """Raised on this side of the store only, so it has no code that others know."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.text,)
+
+
+class ResultExpired(_Local, NotFound):
     """The run is no longer kept: its retention is over, or there never was one with this id."""
 
+    code = "result_expired"
     message = "no run has this id now: its retention is over, or there never was one"
 
 
-class NothingWaits(Conflict):
+class NothingWaits(_Local, Conflict):
     """No open waitpoint of the run takes this signal, or more than one does."""
 
     code = "nothing_waits"
