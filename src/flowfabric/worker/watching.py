@@ -16,6 +16,8 @@ log = logging.getLogger("flowfabric.worker")
 
 BLOCKED_SECONDS: Final = 0.5
 """A loop that does not answer for so long is blocked."""
+HELD_SECONDS: Final = 1.0
+"""A thread that wakes so late was kept from running; for short leases it may be less."""
 
 
 class Watch:
@@ -34,7 +36,7 @@ class Watch:
     def look(self, late: float, ttl: float) -> None:
         """Ask the loop for a sign of life; warn when the last question is open, or when we came late ourselves."""
         now = time.monotonic()
-        if late > max(BLOCKED_SECONDS, ttl / 4):
+        if late > min(HELD_SECONDS, ttl / 6):
             self._warn_held(late)
         if not self._asked:
             self._ask(now)

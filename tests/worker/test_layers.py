@@ -1,0 +1,126 @@
+"""Layers around store calls and handlers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from flowfabric.model.contracts.reads import Describe
+from flowfabric.model.errors import FlowFabricError, InvalidInput, NotFound, Unreachable
+from flowfabric.storage.base import Waits
+from flowfabric.worker import CircuitBreaker, Layer, Metrics, RateLimit, Runtime, Tracing, WorkerSettings
+from flowfabric.worker.layers import CircuitOpen, category_of, layered
+from support.working import Context, Place, table
+
+
+class Seen(Layer):
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, bool]] = []
+        self.handled: list[str] = []
+
+    def after(self, method: str, seconds: float, error: FlowFabricError | None) -> None:
+        self.calls.append((method, error is None))
+
+    async def handle(self, kind: str, execution_id: str, run: Callable[[], Awaitable[Any]]) -> Any:
+        self.handled.append(f"before {kind}")
+        value = await run()
+        self.handled.append(f"after {kind}")
+        return [value]
+
+
+async def test_a_layer_sees_every_call_and_every_handler(place: Place) -> None:
+    async def work(ctx: Context) -> int:
+        await ctx.emit("token", "x")
+        return await ctx.step("one", int, "1")
+
+    seen = Seen()
+    settings = WorkerSettings(lease_ttl="10s")
+    async with Runtime(place.store, table(work), settings, url=place.url, layers=(seen,)):
+        assert await place.result(await place.submit("work")) == [1]
+    assert seen.handled == ["before work", "after work"]
+    wanted = {"register_worker", "claim", "put_step", "append_frames", "complete", "mark_worker_dead"}
+    assert wanted <= {method for method, good in seen.calls if good}
+
+
+async def test_a_layered_store_waits_as_the_store_does(place: Place) -> None:
+    assert isinstance(layered(place.store, (Layer(),)), Waits) == isinstance(place.store, Waits)
+
+
+async def test_a_refusal_by_a_layer_is_answered_in_place(place: Place) -> None:
+    id_ = await place.submit("work")
+    seen = Seen()
+    store = layered(place.store, (seen, RateLimit(1, clock=lambda: 0.0)))
+    question = Describe(execution_id=id_)
+    await store.read(question)
+    with pytest.raises(InvalidInput, match="rate-limit: method describe bucket default exhausted"):
+        await store.read(question)
+    (refusal,) = await store.apply_many([question])
+    assert isinstance(refusal, InvalidInput)
+    assert seen.calls == [("describe", True), ("describe", False), ("describe", False)]
+
+
+def test_a_rate_limit_fills_again() -> None:
+    now = [0.0]
+    limit = RateLimit(
+        buckets={"hot": 2}, classify=lambda method: "hot" if method == "claim" else "x", clock=lambda: now[0]
+    )
+    limit.before("claim")
+    limit.before("claim")
+    with pytest.raises(InvalidInput, match="bucket hot"):
+        limit.before("claim")
+    limit.before("complete")  # belongs to no bucket, and there is no default
+    now[0] = 0.5
+    limit.before("claim")
+
+
+def test_a_circuit_opens_and_closes() -> None:
+    now = [0.0]
+    breaker = CircuitBreaker(threshold=2, cool_down=30, clock=lambda: now[0])
+    fault = Unreachable()
+    breaker.after("claim", 0.1, fault)
+    breaker.after("claim", 0.1, NotFound())  # the store answered: counts neither way
+    breaker.before("claim")
+    breaker.after("claim", 0.1, fault)
+    with pytest.raises(CircuitOpen):
+        breaker.before("claim")
+    now[0] = 30.0
+    breaker.before("claim")  # the one trial
+    with pytest.raises(CircuitOpen):
+        breaker.before("claim")
+    breaker.after("claim", 0.1, fault)
+    with pytest.raises(CircuitOpen):
+        breaker.before("claim")
+    now[0] = 60.0
+    breaker.before("claim")
+    breaker.after("claim", 0.1, NotFound())
+    breaker.before("claim")
+    breaker.before("claim")
+
+
+async def test_tracing_and_metrics(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "flowfabric.calls")
+    records: list[tuple[str, str]] = []
+
+    class Sink:
+        def record(self, method: str, seconds: float, category: str) -> None:
+            records.append((method, category))
+
+    store = layered(place.store, (Tracing(logging.DEBUG), Metrics(Sink())))
+    id_ = await place.submit("work")
+    await store.read(Describe(execution_id=id_))
+    with pytest.raises(NotFound):
+        await store.read(Describe(execution_id=id_[:-1] + ("0" if id_[-1] != "0" else "1")))
+    assert records == [("describe", ""), ("describe", "not_found")]
+    assert "method=describe" in caplog.text
+    assert "ok=False" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("error", "category"),
+    [(Unreachable(), "transport"), (InvalidInput(), "validation"), (NotFound(), "not_found")],
+)
+def test_categories(error: FlowFabricError, category: str) -> None:
+    assert category_of(error) == category
