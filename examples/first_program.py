@@ -1,56 +1,35 @@
-"""A first program: submit work, claim it, store a step, complete it. Everything is in one SQLite file.
+"""A first program: a task, a worker, a run. Everything is in one SQLite file.
 
 Run it with `python examples/first_program.py [work.db]`.
 """
 
 import asyncio
 import sys
-import uuid
 
-from flowfabric import Engine, open_store
-from flowfabric.model.contracts.create import CreateExecution
-from flowfabric.model.contracts.lease import Claim, Complete
-from flowfabric.model.contracts.reads import GetResult
-from flowfabric.model.contracts.streams import PutStep
-from flowfabric.model.ids import spread
+from flowfabric import Context, FlowFabric
+
+app = FlowFabric(sys.argv[1] if len(sys.argv) > 1 else "work.db")
 
 
-async def main(path: str) -> None:
-    """Play client and worker in one process."""
-    store = await open_store(path)
-    async with Engine(store):  # expires leases, fires retries and timeouts
-        # The client: submit.
-        execution_id = spread(str(uuid.uuid4()), store.partitions)
-        await store.apply(
-            CreateExecution(execution_id=execution_id, execution_kind="greet", input_payload=b"world")
-        )
+def compose(name: str) -> str:
+    """Stand for something slow that must not happen twice."""
+    return f"hello, {name}"
 
-        # The worker: claim the best work of a lane, under a lease.
-        claim = Claim(
-            worker_id="w1", worker_instance_id="w1-a", lanes=("default",), kinds=("greet",), mint=str(uuid.uuid4())
-        )  # fmt: skip
-        for task in (await store.apply(claim)).tasks:
-            # A stored step outlives this worker: the next attempt finds it in `task.steps`.
-            done = {step.name: step.result for step in task.steps}
-            greeting = done.get("greeting")
-            if greeting is None:
-                greeting = b"hello, " + task.input
-                await store.apply(
-                    PutStep(
-                        execution_id=task.execution_id,
-                        fence=task.fence,
-                        step_name="greeting",
-                        result=greeting,
-                    )
-                )
-            # The fence proves that the lease is still ours; a worker that was presumed dead is refused here.
-            await store.apply(Complete(execution_id=task.execution_id, fence=task.fence, result=greeting))
 
-        # The client again: read the result.
-        view = await store.read(GetResult(execution_id=execution_id))
-        print(view.public_state, view.result.data.decode() if view.result else "")
-    await store.close()
+@app.task(retries=3, timeout="1m")
+async def greet(ctx: Context, name: str) -> str:
+    """Greet somebody."""
+    # A step runs once: if the worker dies after it, the next attempt finds its result.
+    return await ctx.step("greeting", compose, name)
+
+
+async def main() -> None:
+    """Be worker and client in one process; another program that opens the same file can be either."""
+    async with app.worker():
+        run = await app.submit(greet, "world")
+        greeting = await run.result()
+        print((await run.status()).state, greeting)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else "work.db"))
+    asyncio.run(main())

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = {path.name: path for path in sorted((ROOT / "examples").glob("*.py"))}
 SAYS = {
     "first_program.py": "completed hello, world\n",
+    "by_hand.py": "completed hello, world\n",
     "approval.py": "suspended; no worker is kept busy while it waits\napproved by carol\n",
 }
 
