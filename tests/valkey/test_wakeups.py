@@ -116,6 +116,18 @@ async def test_a_server_that_stands_still_is_not_waited_for_without_end(alone: V
     await store.close()
 
 
+async def test_a_connection_that_was_lost_a_moment_ago_is_not_asked(ff: Driver) -> None:
+    """Not even before anybody had time to make a new one."""
+    assert isinstance(ff.store, ValkeyStore)
+    async with ff.store.subscribe([TOPIC]) as woken:
+        assert ff.store._wakeups._ear is not None
+        ff.store._wakeups._ear.abort("it is lost")
+        async with ff.store.subscribe(["feed"]) as other:
+            assert await woken.wait(10)
+            await ff.create()
+            assert await other.wait(10)
+
+
 @pytest.mark.usefixtures("quick")
 async def test_a_silent_connection_is_given_up(alone: ValkeyServer) -> None:
     store = await ValkeyStore.open(alone.url, timeout=0.3)

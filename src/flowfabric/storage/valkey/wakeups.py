@@ -98,6 +98,7 @@ class Wakeups:
         self._ear: Ear | None = None
         self._ready: asyncio.Future[Ear] | None = None
         self._task: asyncio.Task[None] | None = None
+        self._has_heard = False
         self._closed = False
         client.left.append(self._leave)
 
@@ -131,10 +132,15 @@ class Wakeups:
         if self._closed:
             raise StoreClosed
         if self._task is None or self._task.done():
-            self._ready = asyncio.get_running_loop().create_future()
             self._task = asyncio.create_task(self._keep())
-        assert self._ready is not None
-        return await asyncio.shield(self._ready)
+        return await asyncio.shield(self._expected())
+
+    def _expected(self) -> asyncio.Future[Ear]:
+        """Return what becomes the connection; one that was lost, or could not be made, is not waited for twice."""
+        ready = self._ready
+        if ready is None or (ready.done() and (ready.exception() or not ready.result().alive)):
+            self._ready = ready = asyncio.get_running_loop().create_future()
+        return ready
 
     def _forget(self, topics: list[str]) -> None:
         self._wanted.subtract(topics)
@@ -146,26 +152,23 @@ class Wakeups:
 
     async def _keep(self) -> None:
         """Keep listening: a connection that is lost, or silent for too long, is made again, and everybody woken."""
-        heard_before = False
         while True:
-            assert self._ready is not None
             try:
                 self._ear = ear = await self._listen()
             except FlowFabricError as error:
-                self._ready.set_exception(error)
-                self._ready.exception()  # perhaps nobody waits for it
+                failed = self._expected()
+                failed.set_exception(error)
+                failed.exception()  # perhaps nobody waits for it
                 if not self._wanted:
                     return
-                self._ready = asyncio.get_running_loop().create_future()
                 await asyncio.sleep(AGAIN_SECONDS)
                 continue
-            self._ready.set_result(ear)
-            if heard_before:
+            self._expected().set_result(ear)
+            if self._has_heard:
                 self._deaf()
                 self._hub.publish({EVERYTHING})
-            heard_before = True
+            self._has_heard = True
             await self._watch(ear)
-            self._ready = asyncio.get_running_loop().create_future()
 
     async def _listen(self) -> Ear:
         ear = Ear(self._heard)
