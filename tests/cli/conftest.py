@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from support.serving import BACKENDS, Backend
-from support.stores import chosen
+from support.serving import BACKENDS, Backend, backends
 
 
-@pytest.fixture(params=chosen(BACKENDS))
+@pytest.fixture(params=backends())
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     """Where the stores of a test lie, on every store that several processes share."""
 

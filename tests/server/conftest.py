@@ -1,7 +1,7 @@
 """Servers for tests, on every store that a server can stand on.
 
 A module that looks at HTTP alone says `pytestmark = pytest.mark.one_store`: what it tests is decided before any store
-is asked, so it runs once, on the first store.
+is asked, so it runs once, on the first store. What is marked `every_store` runs on a cluster, too.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from flowfabric.server.settings import Settings
 from flowfabric.storage import open_store
 from flowfabric.storage.base import Upkeep
 from support.server import Api, running
-from support.serving import BACKENDS, Backend, Serve
-from support.stores import chosen
+from support.serving import BACKENDS, Backend, Serve, backends
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "backend" in metafunc.fixturenames:
-        names = chosen(BACKENDS)
+        names = backends(everywhere=any(metafunc.definition.iter_markers("every_store")))
         once = any(metafunc.definition.iter_markers("one_store"))
         metafunc.parametrize("backend", names[:1] if once else names, indirect=True)
 

@@ -12,6 +12,8 @@ from support.sse import listen
 from support.until import until
 from support.work import create, path
 
+pytestmark = pytest.mark.every_store
+
 PER_SECOND = 20
 SECONDS = 4.0
 

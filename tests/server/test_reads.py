@@ -83,6 +83,7 @@ async def test_lists_come_in_pages(api: Api) -> None:
     cursor = ""
     while True:
         reply = await api.get("/v1/executions", limit=2, cursor=cursor)
+        assert reply.status == 200, reply
         seen += [each["execution_id"] for each in reply.json["executions"]]
         cursor = reply.json["next_cursor"]
         if cursor is None:
@@ -252,7 +253,7 @@ async def test_stats(api: Api, backend: Backend) -> None:
     await act(api, await claim(api), "complete")
     stats = (await api.get("/v1/stats")).json
     assert (stats["counts"]["waiting"], stats["counts"]["completed"], stats["total"]) == (1, 1, 2)
-    assert stats["backend"] == backend.name
+    assert backend.name.startswith(stats["backend"])
     assert stats["version"]
     assert stats["uptime_ms"] >= 0
     assert stats["rates"]["last_minute"]["submitted"] == 2

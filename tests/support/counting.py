@@ -8,7 +8,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -55,13 +55,21 @@ async def counting(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
         _trace(asked, monkeypatch)
         yield asked
         return
-    parts = urlsplit(backend.url())
-    reader, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=LONGEST)
+    async with AsyncExitStack() as stack:
+        for address in urlsplit(backend.url()).netloc.split(","):
+            await stack.enter_async_context(_monitoring(address, asked))
+        yield asked
+
+
+@asynccontextmanager
+async def _monitoring(address: str, asked: Asked) -> AsyncIterator[None]:
+    host, _, port = address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port), limit=LONGEST)
     writer.write(b"MONITOR\r\n")
     assert await reader.readline() == b"+OK\r\n"
     following = asyncio.create_task(_follow(reader, asked))
     try:
-        yield asked
+        yield
         assert not following.done()
     finally:
         following.cancel()

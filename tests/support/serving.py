@@ -12,7 +12,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from support.server import Api
+from support.stores import CHOSEN, chosen
 from support.valkey import empty_server
+from support.valkey_cluster import shared_cluster
 
 Serve = Callable[..., Awaitable[Api]]
 """What the fixture that starts servers is, for signatures."""
@@ -51,7 +53,22 @@ async def _valkey(_folder: Path) -> AsyncIterator[Backend]:
         yield Backend("valkey", f"valkey://127.0.0.1:{server.port}/{{}}")
 
 
+@asynccontextmanager
+async def _valkey_cluster(_folder: Path) -> AsyncIterator[Backend]:
+    cluster = shared_cluster()
+    cluster.empty()
+    yield Backend("valkey-cluster", cluster.url)
+
+
 BACKENDS: dict[str, Callable[[Path], AbstractAsyncContextManager[Backend]]] = {
     "sqlite": _sqlite,
     "valkey": _valkey,
+    "valkey-cluster": _valkey_cluster,
 }
+USUAL = ("sqlite", "valkey")
+"""Where every suite of servers runs; on a cluster, which holds one store, when it is asked for by name."""
+
+
+def backends(*, everywhere: bool = False) -> list[str]:
+    """Name the stores that a suite of servers runs on."""
+    return [name for name in chosen(BACKENDS) if everywhere or CHOSEN or name in USUAL]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from flowfabric.model.limits import MAX_INT
 from flowfabric.server.errors import HttpError, bad_request
 
-_CURSOR: Final = re.compile(r"([a-z]+)([0-9]{1,15})")
-
+_CURSOR: Final = re.compile(r"([a-z]+)([0-9]{1,16})")
 _QUEUE_CURSOR: Final = re.compile(r"queue(-?[0-9]{1,16})\.(.{1,64})")
 
 
@@ -22,7 +22,7 @@ def read_cursor(kind: str, text: str) -> int:
     if not text:
         return 0
     found = _CURSOR.fullmatch(text)
-    if found is None or found[1] != kind:
+    if found is None or found[1] != kind or int(found[2]) > MAX_INT:
         raise bad_cursor("it is not one of this list")
     return int(found[2])
 
