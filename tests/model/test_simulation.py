@@ -28,6 +28,9 @@ STEPS = 60
 PARTS = 12
 SEEDS_PER_PART = 26
 """Sequences on a file, in parts so that several workers can share them: about a minute on one core."""
+CLUSTER_PARTS = 4
+SEEDS_PER_CLUSTER_PART = 10
+"""Fewer, because each looks at everything in 256 homes again and again."""
 
 
 @pytest.mark.timeout(120)
@@ -42,6 +45,13 @@ async def test_a_file_answers_like_the_bare_machine(part: int) -> None:
 async def test_valkey_answers_like_the_bare_machine(part: int) -> None:
     for seed in range(part * SEEDS_PER_PART, (part + 1) * SEEDS_PER_PART):
         await run_seed(seed, ("memory", "valkey"), STEPS)
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("part", range(CLUSTER_PARTS))
+async def test_a_cluster_answers_like_the_bare_machine(part: int) -> None:
+    for seed in range(part * SEEDS_PER_CLUSTER_PART, (part + 1) * SEEDS_PER_CLUSTER_PART):
+        await run_seed(seed, ("memory", "valkey-cluster"), STEPS)
 
 
 @pytest.mark.timeout(120)

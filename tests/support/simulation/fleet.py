@@ -8,9 +8,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from flowfabric.storage.base import Upkeep
+from flowfabric.storage.memory import MemoryStore
 from flowfabric.storage.sqlite import SqliteStore
 from flowfabric.storage.sqlite.connection import MEMORY
+from flowfabric.storage.valkey import ClusterStore
 from support.clock import ManualClock
+from support.simulation.numbers import Renaming
 from support.stores import STORES
 
 
@@ -35,6 +38,14 @@ class Fleet:
         self.stores = list(stores)
         self.clock = clock
         self.lots: list[Lot] = []
+        first = self.stores[0]
+        self.renamings = [
+            Renaming(first, store)
+            if isinstance(store, ClusterStore) and isinstance(first, MemoryStore)
+            else None
+            for store in self.stores
+        ]
+        """How the numbers of a store are to be read where they have gaps."""
 
     def begin(self, lot: int) -> None:
         """Let every store draw the same chances from here on."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flowfabric.model.contracts.base import Command, HolderCommand
-from flowfabric.model.contracts.lease import Cancel
+from flowfabric.model.contracts.lease import Cancel, Claim
 from flowfabric.model.contracts.reads import DuePage, Question, ReadDue
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.machine.holder import HOLDER_SOURCES
@@ -21,6 +21,7 @@ from support.simulation.draw import Draw
 from support.simulation.driver import Driver
 from support.simulation.fleet import Fleet
 from support.simulation.invariants import check_dump, check_progress
+from support.simulation.numbers import Renaming
 from support.simulation.world import World
 
 SAVED_REFUSALS = frozenset({"lease_expired", "max_retries_exhausted", "claim_grant_expired"})
@@ -60,8 +61,13 @@ class Simulation:
         first = self.fleet.stores[0]
         before = self._dump or await first.dump()
         answers = await self._answers(action)
-        for name, other in zip(self.fleet.names[1:], answers[1:], strict=True):
-            self._match(answers[0], other, (self.fleet.names[0], name))
+        for name, other, renaming in list(zip(self.fleet.names, answers, self.fleet.renamings, strict=True))[
+            1:
+        ]:
+            first_answers = answers[0]
+            if renaming is not None:
+                first_answers = [(command, renaming.comparable(reply)) for command, reply in answers[0]]
+            self._match(first_answers, other, (self.fleet.names[0], name))
         for command, reply in answers[0]:
             _no_defect(command, reply)
             self.world.learn(command, reply)
@@ -78,7 +84,25 @@ class Simulation:
     async def _answers(self, action: Action) -> list[list[Exchange]]:
         if isinstance(action, Restart):
             await self.fleet.restart()
-        return [await self._exchange(store, action) for store in self.fleet.stores]
+        return [
+            await self._exchanged(store, action, renaming)
+            for store, renaming in zip(self.fleet.stores, self.fleet.renamings, strict=True)
+        ]
+
+    async def _exchanged(self, store: Upkeep, action: Action, renaming: Renaming | None) -> list[Exchange]:
+        if renaming is None:
+            return await self._exchange(store, action)
+        if isinstance(action, Apply):
+            reply = await send(store, renaming.ask(action.command))
+            answers: list[Exchange] = [(action.command, reply)]
+        else:
+            answers = await self._exchange(store, action)
+        # A claim of several tasks takes them from several partitions at once.
+        together = isinstance(action, Many) or (
+            isinstance(action, Apply) and isinstance(action.command, Claim)
+        )
+        await renaming.learn(together=together)
+        return [(command, renaming.answer(command, reply)) for command, reply in answers]
 
     async def compare(self) -> None:
         """Refuse stores that hold different things, or things that do not fit."""
@@ -87,8 +111,11 @@ class Simulation:
         if self._checked is not None:
             check_progress(self._checked, first)
         self._checked = first
-        for name, store in zip(self.fleet.names[1:], self.fleet.stores[1:], strict=True):
+        rest = zip(self.fleet.names, self.fleet.stores, self.fleet.renamings, strict=True)
+        for name, store, renaming in list(rest)[1:]:
             other = await store.dump()
+            if renaming is not None:
+                other = renaming.dump(other)
             same_dumps(first, other, (self.fleet.names[0], name))
             check_dump(other)
             report = await store.repair(fix=False)

@@ -171,6 +171,8 @@ class Cluster:
     async def _send(self, keyed: Sequence[tuple[str | bytes, Arguments]]) -> list[Answer]:
         answers: list[Answer] = [None] * len(keyed)
         left = list(range(len(keyed)))
+        if not left:
+            return answers
         slots = await self.slots()
         end = asyncio.get_running_loop().time() + PATIENCE_SECONDS
         while True:

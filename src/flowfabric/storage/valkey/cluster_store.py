@@ -11,7 +11,14 @@ import msgspec
 from msgspec.structs import replace
 
 from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.create import CreateExecution, Duplicate, OpenLane, PauseLane, UnpauseLane
+from flowfabric.model.contracts.create import (
+    Created,
+    CreateExecution,
+    Duplicate,
+    OpenLane,
+    PauseLane,
+    UnpauseLane,
+)
 from flowfabric.model.contracts.lease import Claim, Claimed
 from flowfabric.model.contracts.upkeep import (
     HeartbeatWorker,
@@ -20,8 +27,9 @@ from flowfabric.model.contracts.upkeep import (
     RotateSecret,
     SeedSecret,
 )
-from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.errors import FlowFabricError, Infrastructure
 from flowfabric.model.ids import Partitions
+from flowfabric.model.limits import DEFAULT_DEDUP_MS
 from flowfabric.model.policy import parse_policy
 from flowfabric.model.presence import RENOTE_MS, presence_key
 from flowfabric.storage.base import Clock
@@ -47,7 +55,11 @@ QUARTERS_PER_MS: Final = 4_000
 _LANES: Final = (OpenLane, PauseLane, UnpauseLane)
 _WORKERS: Final = (RegisterWorker, HeartbeatWorker, MarkWorkerDead)
 _SECRETS: Final = (SeedSecret, RotateSecret)
+_SPREAD: Final = frozenset({EACH, NAMES, PAUSE})
 _LANE: Final = "lane:"
+_CONFIRMED: Final = 1
+_RESERVED_BEFORE: Final = 2
+"""What a key was already when it was to be reserved (cluster.lua)."""
 
 
 class ClusterStore(ValkeyStore):
@@ -150,7 +162,24 @@ class ClusterStore(ValkeyStore):
         self._hints.forget()
 
     async def _answers(self, requests: Sequence[Request]) -> list[Any]:
-        return list(await asyncio.gather(*(self._answer(request) for request in requests)))
+        """Ask for everything side by side, single keys of all requests together."""
+        single: list[Request] = []
+        for request in requests:
+            if request[0] == "MGET":
+                single += [("GET", key) for key in request[1:]]
+            elif request[0] not in _SPREAD:
+                single.append(request)
+        spread_out = [request for request in requests if request[0] in _SPREAD]
+        values, *found = await asyncio.gather(
+            self._cluster.several(single), *(self._answer(request) for request in spread_out)
+        )
+        plain, gathered = iter(values), iter(found)
+        return [
+            next(gathered) if request[0] in _SPREAD
+            else _whole([next(plain) for _ in request[1:]]) if request[0] == "MGET"
+            else next(plain)
+            for request in requests
+        ]  # fmt: skip
 
     async def _answer(self, request: Request) -> Any:
         verb = request[0]
@@ -158,13 +187,8 @@ class ClusterStore(ValkeyStore):
             return await self._gather(request)
         if verb == PAUSE:
             return await asyncio.sleep(request[1])
-        if verb == NAMES:
-            found = [await node.names() for node in await self._cluster.nodes()]
-            return [name for names in found for name in names]
-        if verb == "MGET":
-            return raised(await self._cluster.several([("GET", key) for key in request[1:]]))
-        (answer,) = await self._cluster.several([request])
-        return answer
+        found = [await node.names() for node in await self._cluster.nodes()]
+        return [name for names in found for name in names]
 
     async def _gather(self, request: Request) -> Gathered:
         _, verb, name, *rest = request
@@ -256,23 +280,25 @@ class ClusterStore(ValkeyStore):
         home = self._layout.home_of_key(command.namespace, command.idempotency_key)
         wanted, window = "", 0  # with a policy that will be refused, only whether it is a duplicate is asked
         with contextlib.suppress(FlowFabricError):
-            window = parse_policy(command.policy).dedup_window_ms
+            window = parse_policy(command.policy).dedup_window_ms or DEFAULT_DEDUP_MS
             wanted = command.execution_id
 
-        async def reserve(execution_id: str, confirmed: str) -> tuple[str, bool]:
+        async def reserve(execution_id: str, step: str) -> tuple[str, int]:
             time = f"{self._time()}/0/{self._layout.width}"
-            key = (command.namespace, command.idempotency_key, execution_id, str(window), confirmed)
+            key = (command.namespace, command.idempotency_key, execution_id, str(window), step)
             (reply,) = raised(await self._cluster.functions([("FCALL", "ff_reserve", 1, home, time, *key)]))
-            return reply[0].decode(), bool(reply[1])
+            return reply[0].decode(), reply[1]
 
-        execution_id, created = await reserve(wanted, "0")
-        if created:
+        execution_id, found = await reserve(wanted, "0")
+        if found == _CONFIRMED:
             runs = await self.carry_out(lists.executions([execution_id]))
             return Duplicate(execution_id, runs[0].public_state if runs else "")
         here = replace(command, execution_id=execution_id or command.execution_id, idempotency_key="")
         (answer,) = await self._ask_functions([(call_of(here), chance)])
-        if not isinstance(answer, FlowFabricError):
+        if isinstance(answer, Created) or (isinstance(answer, Duplicate) and found == _RESERVED_BEFORE):
             await reserve(execution_id, "1")
+        elif execution_id and not isinstance(answer, Infrastructure):
+            await reserve(execution_id, "-")  # refused, or the id stood for something else already
         return answer
 
     # Upkeep.
@@ -291,3 +317,8 @@ class ClusterStore(ValkeyStore):
         """Let everything go."""
         await self._following.close()
         await super().close()
+
+
+def _whole(values: list[Any]) -> Any:
+    """Return values, or the first error among them."""
+    return next((value for value in values if isinstance(value, Exception)), values)

@@ -11,10 +11,12 @@ import heapq
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from flowfabric.model.contracts.lease import Claim
 
+SPARE: Final = 64
+"""How many heads that are out of date a queue may keep beside one for each home."""
 Head = tuple[int, str]
 """The score and the id of the best execution of a queue."""
 Place = tuple[str, str]
@@ -43,15 +45,18 @@ class _Queue:
 
     def __init__(self) -> None:
         self.heads: dict[str, tuple[int, Head | None]] = {}
-        self._heap: list[tuple[Head, str, int]] = []
+        self._heap: list[tuple[Head, str]] = []
 
     def note(self, note: Note) -> None:
         known = self.heads.get(note.home)
         if known is not None and known[0] > note.number:
             return
         self.heads[note.home] = (note.number, note.head)
-        if note.head is not None:
-            heapq.heappush(self._heap, (note.head, note.home, note.number))
+        if note.head is not None and (known is None or known[1] != note.head):
+            heapq.heappush(self._heap, (note.head, note.home))
+            if len(self._heap) > SPARE + 2 * len(self.heads):
+                self._heap = [(head, home) for home, (_, head) in self.heads.items() if head is not None]
+                heapq.heapify(self._heap)
 
     def forget(self, number: int) -> None:
         """Forget what was known up to a number."""
@@ -59,15 +64,12 @@ class _Queue:
 
     def best(self, count: int = 2) -> list[tuple[Head, str]]:
         """Return the best heads, each of another home."""
-        kept: list[tuple[Head, str, int]] = []
         found: list[tuple[Head, str]] = []
         while self._heap and len(found) < count:
-            entry = heapq.heappop(self._heap)
-            head, home, _ = entry
-            if self.heads.get(home, (0, None))[1] == head and (head, home) not in found:
-                kept.append(entry)
-                found.append((head, home))
-        for entry in kept:
+            head, home = entry = heapq.heappop(self._heap)
+            if self.heads.get(home, (0, None))[1] == head and entry not in found:
+                found.append(entry)
+        for entry in found:
             heapq.heappush(self._heap, entry)
         return found
 

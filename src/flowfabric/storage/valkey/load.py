@@ -110,26 +110,36 @@ class Loader:
     def _feed(self, key: Row) -> Plan[None]:
         """Read lines in order; on a cluster only those before which nothing can come any more."""
         after, limit = key
+        found: list[Row] = []
         asked = share(limit, len(self.layout.homes))
-        for _ in range(PATIENCE):
+        pauses, more = 0, True
+        while more and len(found) < limit:
             (gathered,) = yield [(EACH, "XRANGE", keys.FEED, f"0-{after + 1}", "+", "COUNT", asked)]
             pages = [[(feed_position(row), row) for row in reply] for reply in gathered.replies]
-            rows, _ = merged(pages, asked)
-            sure = [row for position, row in rows if position <= gathered.upto][:limit]
-            if len(sure) == min(len(rows), limit):
-                break
-            yield [(PAUSE, PAUSE_SECONDS)]
-        self.space.learn(("feed", key), tuple(feed_entry(row) for row in sure))
+            rows, more = merged(pages, asked)
+            sure = [row for row in rows if row[0] <= gathered.upto]
+            found += sure
+            after = sure[-1][0] if sure else after
+            if len(sure) < len(rows) and len(found) < limit:
+                pauses += 1
+                more = pauses < PATIENCE
+                yield [(PAUSE, PAUSE_SECONDS)]
+        self.space.learn(("feed", key), tuple(feed_entry(row) for _, row in found[:limit]))
 
     def _feed_bounds(self, key: Row) -> Plan[None]:
-        floors, newest = yield [
-            (EACH, "GET", keys.FEED_FLOOR),
-            (EACH, "XREVRANGE", keys.FEED, "+", "-", "COUNT", 1),
-        ]
+        """Read where the feed begins and ends; whoever goes on from its end misses nothing."""
+        for _ in range(PATIENCE):
+            floors, newest = yield [
+                (EACH, "GET", keys.FEED_FLOOR),
+                (EACH, "XREVRANGE", keys.FEED, "+", "-", "COUNT", 1),
+            ]
+            last = max((feed_position(rows[0]) for rows in newest.replies if rows), default=0)
+            if last <= newest.upto:
+                break
+            yield [(PAUSE, PAUSE_SECONDS)]
         lowest = max((int(floor) for floor in floors.replies if floor), default=0)
-        last = max((feed_position(rows[0]) for rows in newest.replies if rows), default=0)
         # All that was ever taken out of the feed lies below its floor.
-        self.space.learn(("feed_bounds", key), (lowest, max(lowest, last)))
+        self.space.learn(("feed_bounds", key), (lowest, max(lowest, min(last, newest.upto))))
 
     def _frames(self, key: Row) -> Plan[None]:
         execution_id, attempt, from_ms, from_seq, to_ms, to_seq, count = key
@@ -163,14 +173,18 @@ class Loader:
 
     def _due(self, key: Row) -> Plan[None]:
         before, limit = key
-        due, later = yield [
-            (EACH, "ZRANGE", keys.DUE, "-inf", before, "BYSCORE", "LIMIT", 0, limit, "WITHSCORES"),
-            (EACH, "ZRANGE", keys.DUE, f"({before}", "+inf", "BYSCORE", "LIMIT", 0, 1, "WITHSCORES"),
-        ]
-        rows = sorted(row for reply in due.replies for row in lists.scored(reply))[:limit]
-        runs = yield from self._learn_all([execution_id for _, execution_id in rows])
-        following = [row for reply in later.replies for row in lists.scored(reply)]
-        self.space.learn(("due", key), (tuple(runs), min(following)[0] if following else 0))
+        (gathered,) = yield [(EACH, "ZRANGE", keys.DUE, 0, limit, "WITHSCORES")]
+        pages = [lists.scored(reply) for reply in gathered.replies]
+        rows = sorted(row for page in pages for row in page)
+        later = [at for at, _ in rows if at > before]
+        if any(len(page) > limit and page[-1][0] <= before for page in pages):
+            # What is due fills a page: what comes after it is asked for.
+            tail = (f"({before}", "+inf", "BYSCORE", "LIMIT", 0, 1, "WITHSCORES")
+            (gathered,) = yield [(EACH, "ZRANGE", keys.DUE, *tail)]
+            later = [at for reply in gathered.replies for at, _ in lists.scored(reply)]
+        due = [execution_id for at, execution_id in rows if at <= before]
+        runs = yield from self._learn_all(due[:limit])
+        self.space.learn(("due", key), (tuple(runs), min(later, default=0)))
 
     def _listed(self, key: Row) -> Plan[None]:
         page = yield from lists.page(self.layout, key[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
@@ -57,6 +57,8 @@ class Slots:
         said = dict(line.split(b":", 1) for line in about.split() if b":" in line)
         self.epoch = int(said.get(b"cluster_current_epoch", 0))
         """Who has seen more changes has a greater one."""
+        self._homes: Sequence[str] = ()
+        self._shared: dict[str, list[str]] = {}
         for first, last, primary, *_ in rows:
             host = primary[0].decode() if primary[0] else asked_host
             address = f"[{host}]:{primary[1]}" if ":" in host else f"{host}:{primary[1]}"
@@ -75,9 +77,10 @@ class Slots:
         """Return the address of the server that holds a key; empty when none does."""
         return self.owner[key_slot(key if isinstance(key, bytes) else key.encode())]
 
-    def shared_out(self, homes: Iterable[str]) -> dict[str, list[str]]:
-        """Return the homes on each server."""
-        found: dict[str, list[str]] = defaultdict(list)
-        for home in homes:
-            found[self.of(home)].append(home)
-        return found
+    def shared_out(self, homes: Sequence[str]) -> dict[str, list[str]]:
+        """Return the homes on each server; the same are asked for again and again."""
+        if homes is not self._homes:
+            self._homes, self._shared = homes, defaultdict(list)
+            for home in homes:
+                self._shared[self.of(home)].append(home)
+        return self._shared

@@ -75,26 +75,32 @@ ff.operation('ff_seen', 'Claim', function(space, command)
   return {ff.digits(worker.last_heartbeat_at + math.min(ff.limits.RENOTE_MS, math.floor(worker.liveness_ttl_ms / 3)))}
 end)
 
--- ff_reserve <home> <time> <namespace> <key> <id or ''> <window> <confirmed, 0 or 1>: let an idempotency key stand for an
--- id that lives in another partition; without an id, only look. Until its execution is known to exist, the id is kept
--- in a list of its own, so that the next caller creates it if this one did not come to it. Reply: the id that the key
--- stands for, 1 when confirmed.
+-- ff_reserve <home> <time> <namespace> <key> <id or ''> <window> <step>: let an idempotency key stand for an id that lives
+-- in another partition. Step '0' reserves it; without an id, it only looks. Until its execution is known to exist, the
+-- id is kept in a list of its own, with 1 behind it when several callers were told of it, so that the next caller
+-- creates it if this one did not come to it. Step '1' confirms that it exists; step '-' gives the key back to be free,
+-- unless somebody else was told. Reply: the id that the key stands for, and 0 when it does so from now on, 1 when that is
+-- confirmed, 2 when it was reserved before.
 redis.register_function('ff_reserve', function(keys, args)
   local space = ff.new_space(keys[1], args[1], 0)
-  local namespace, key, id, window, confirmed = unpack(args, 2, 6)
+  local namespace, key, id, window, step = unpack(args, 2, 6)
   local memo = space:get('memo', 'create', namespace, key)
-  if memo and memo.expires_at > space.now then
-    local known = cmsgpack.unpack(memo.value)
-    if type(known) == 'string' then return {known, 1} end
-    if confirmed == '0' or known[1] ~= id then return {known[1], 0} end
-  elseif id == '' then
+  local live = memo and memo.expires_at > space.now
+  local known = live and cmsgpack.unpack(memo.value)
+  if type(known) == 'string' then return {known, 1} end
+  local record
+  if known and (step == '0' or known[1] ~= id) then
+    if known[2] or id == '' or step ~= '0' then return {known[1], 2} end
+    record = {known[1], 1}
+  elseif id == '' or (step == '-' and (not known or known[2])) then
     return {'', 0}
+  elseif step ~= '-' then
+    record = step == '1' and id or {id}
   end
-  space:put('memo', ff.new('Memo', {
-    value = cmsgpack.pack(confirmed == '1' and id or {id}),
-    expires_at = memo and memo.expires_at > space.now and memo.expires_at
-      or math.min(space.now + tonumber(window), ff.limits.MAX_INT),
-  }), 'create', namespace, key)
+  space:put('memo', record and ff.new('Memo', {
+    value = cmsgpack.pack(record),
+    expires_at = live and memo.expires_at or math.min(space.now + tonumber(window), ff.limits.MAX_INT),
+  }) or false, 'create', namespace, key)
   ff.flush(space)
-  return {id, 0}
+  return {known and known[1] or id, known and 2 or 0}
 end)
