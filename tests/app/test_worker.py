@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import pytest
 
-from flowfabric import Context, FlowFabric, TaskFailed, provided
+from flowfabric import Context, FlowFabric, SyncContext, TaskFailed, provided
 from flowfabric.app import UnknownTask
 from support.face import Face
 
@@ -159,6 +159,21 @@ async def test_child_is_submitted_once_and_its_handle_is_typed(face: Face) -> No
         run = await app.submit(parent)
         assert await run.result(timeout="30s") == seen[0].id == seen[1].id
         assert await seen[1].result(timeout="30s") == (7, 7)
+
+
+async def test_plain_function_submits_a_child_and_waits_for_it(face: Face) -> None:
+    app = face.app()
+
+    @app.task
+    async def double(n: int) -> int:
+        return 2 * n
+
+    @app.task
+    def parent(ctx: SyncContext) -> list[int]:
+        return [ctx.submit(double, 4).result(timeout="30s"), ctx.submit("double", n=5).result(timeout="30s")]
+
+    async with app.worker():
+        assert await (await app.submit(parent)).result(timeout="30s") == [8, 10]
 
 
 async def test_child_that_is_no_task_is_refused(face: Face) -> None:

@@ -59,6 +59,14 @@ async def runs_carry_the_type_of_the_result() -> None:
     assert_type(app.run("id", measure), Run[float])
 
 
+async def children_do_too(ctx: Context, sync: SyncContext) -> None:
+    assert_type(await (await ctx.submit(double, 1)).result(), int)
+    assert_type(await (await ctx.submit(review, "text")).result(), dict[str, bool])
+    assert_type(sync.submit(listed, ["a"]).result(timeout="1m"), list[str])
+    await ctx.submit(double, "1")  # type: ignore[call-overload]
+    sync.submit(review, 1)  # type: ignore[call-overload]
+
+
 def sync_runs_do_too() -> None:
     assert_type(app.sync.submit(double, 1), SyncRun[int])
     assert_type(app.sync.submit(review, "text").result(timeout="1m"), dict[str, bool])

@@ -8,8 +8,8 @@ import inspect
 import json
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, ParamSpec, Protocol, TypeVar, overload
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, overload
 
 from flowfabric.codecs import JSON, Codec, Duration, decode_value, encode_value, millis
 from flowfabric.codecs.signature import hints_of
@@ -28,8 +28,12 @@ from flowfabric.worker.steps import SLEEP, WAIT, WAITPOINT, Steps
 from flowfabric.worker.tasks import ClaimedTask
 from flowfabric.worker.waits import Count, Signal, Waitpoint, condition_of, signal_of
 
+if TYPE_CHECKING:
+    from flowfabric.worker.sync_context import SyncContext
+
 P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 CHILD: Final = "submit:"
 
@@ -42,6 +46,20 @@ class Submitter(Protocol):
 
     def run(self, execution_id: str, function: Any) -> Any:
         """Return the handle of a child that was submitted."""
+
+
+class Child(Protocol[R_co]):
+    """The handle of a run that a handler has submitted; it is a `Run`, with all that runs can do."""
+
+    @property
+    def id(self) -> str:
+        """The id of the child."""
+
+    async def result(self, timeout: Duration | None = None) -> R_co:  # noqa: ASYNC109 - waiting is the purpose
+        """Wait for its end and return what it returned; the worker is held meanwhile."""
+
+    async def cancel(self, reason: str = "") -> None:
+        """End it, whatever it is doing."""
 
 
 class Context:
@@ -288,13 +306,34 @@ class Context:
 
     # Children.
 
-    async def submit(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+    @overload
+    async def submit(
+        self,
+        function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Child[R]: ...
+    @overload
+    async def submit(
+        self, function: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Child[R]: ...
+    @overload
+    async def submit(
+        self, function: Callable[Concatenate[SyncContext, P], R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Child[R]: ...
+    @overload
+    async def submit(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Child[R]: ...
+    @overload
+    async def submit(self, function: str, /, *args: Any, **kwargs: Any) -> Child[Any]: ...
+
+    async def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Submit another task, once, however often this handler runs; returns its handle."""
         if self._submitter is None:
             raise NotOffered(
                 "this worker has no app to submit with: run it with `app.worker()` or `ff worker`"
             )
-        label = getattr(function, "kind", "") or getattr(function, "__name__", "task")
+        label = function if isinstance(function, str) else getattr(function, "__name__", "task")
         name, place = self._steps.ask(f"{CHILD}{label}")
         found = await self._steps.find(name)
         if found is not None:

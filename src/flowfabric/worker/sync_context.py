@@ -5,14 +5,33 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from flowfabric.codecs import Duration
-from flowfabric.worker.context import Context
+from flowfabric.worker.context import Child, Context
 from flowfabric.worker.waits import Count, Signal, Waitpoint
 
 P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class SyncChild(Generic[R_co]):
+    """The handle of a run that a handler has submitted, for handlers that are plain functions."""
+
+    def __init__(self, wait: Callable[[Coroutine[Any, Any, Any]], Any], child: Child[R_co]) -> None:
+        self._wait = wait
+        self._child = child
+        self.id = child.id
+
+    def result(self, timeout: Duration | None = None) -> R_co:
+        """Wait for its end and return what it returned; the worker is held meanwhile."""
+        found: R_co = self._wait(self._child.result(timeout))
+        return found
+
+    def cancel(self, reason: str = "") -> None:
+        """End it, whatever it is doing."""
+        self._wait(self._child.cancel(reason))
 
 
 class SyncContext:
@@ -113,9 +132,30 @@ class SyncContext:
         """Say how far the work is."""
         self._wait(self._context.progress(pct, message))
 
-    def submit(self, function: Any, *args: Any, **kwargs: Any) -> Any:
-        """Submit another task, once."""
-        return self._wait(self._context.submit(function, *args, **kwargs))
+    @overload
+    def submit(
+        self,
+        function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> SyncChild[R]: ...
+    @overload
+    def submit(
+        self, function: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> SyncChild[R]: ...
+    @overload
+    def submit(
+        self, function: Callable[Concatenate[SyncContext, P], R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> SyncChild[R]: ...
+    @overload
+    def submit(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> SyncChild[R]: ...
+    @overload
+    def submit(self, function: str, /, *args: Any, **kwargs: Any) -> SyncChild[Any]: ...
+
+    def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Submit another task, once; returns its handle."""
+        return SyncChild(self._wait, self._wait(self._context.submit(function, *args, **kwargs)))
 
     def _wait(self, work: Coroutine[Any, Any, R]) -> R:
         good, value = asyncio.run_coroutine_threadsafe(_caught(work), self._loop).result()
