@@ -137,6 +137,16 @@ async def test_whoever_waits_is_told_why_after_a_while(face: Face, caplog: pytes
     assert str(await run.explain()) in str(late.value)
 
 
+async def test_nobody_is_warned_of_a_run_that_runs(face: Face, caplog: pytest.LogCaptureFixture) -> None:
+    app = face.app(patience="1ms")
+    app.task(name="job")(lambda: None)
+    run = await app.submit("job")
+    await face.claim()
+    with pytest.raises(TimeoutError, match="is active"):
+        await run.result(timeout="50ms")
+    assert not [each for each in caplog.records if each.name == "flowfabric.app"]
+
+
 async def test_status_history_and_explanation(face: Face) -> None:
     app = face.app()
     app.task(name="job", tags={"team": "a"}, priority=3)(lambda: None)

@@ -42,9 +42,11 @@ class FlowFabric(Submitter):
                 run = await app.submit(review, "text")
                 print(await run.result())
 
-    Without a URL the store is that of `FF_STORE` and its friends, else the embedded one. It is opened when it is first
-    needed; `async with app:` or `await app.close()` closes it. Functions stay what they are: a task can be called and
-    tested like any other function.
+    Without a URL the store is that of `FF_STORE` and its friends, else the embedded one. Passwords and tokens stand in
+    the URL (`http://:token@server:9090`). It is opened when it is first needed, and closed by `await app.close()` or at
+    the end of `async with app:`; a store of your own (`store=…`) stays yours to close.
+
+    Functions stay what they are: a task can be called and tested like any other function.
     """
 
     def __init__(
@@ -55,9 +57,8 @@ class FlowFabric(Submitter):
         namespace: str = "",
         codec: Codec = JSON,
         patience: Duration = PATIENCE_SECONDS,
-        **store_options: Any,
     ) -> None:
-        connection = Connection(url, store, store_options)
+        connection = Connection(url, store)
         home = Home(connection.get, codec, seconds(patience, "patience"))
         super().__init__(Core(connection, home, Registry(), namespace), NOTHING)
         self._starts: list[Hook] = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import Any
 
 from flowfabric.model.errors import invalid
 from flowfabric.storage import open_store
@@ -15,11 +14,10 @@ from flowfabric.storage.resolve import make_folder, store_url
 class Connection:
     """Opens the store that a URL names, or hands out the one that it was given."""
 
-    def __init__(self, url: str, store: Commands | None, options: dict[str, Any]) -> None:
-        if store is not None and (url or options):
+    def __init__(self, url: str, store: Commands | None) -> None:
+        if store is not None and url:
             raise invalid("store", "give a URL or a store, not both")
         self._url = url
-        self._options = options
         self._given = store
         self._store: Commands | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -43,7 +41,7 @@ class Connection:
             raise invalid(
                 "store", "an app on a store of yours lives on one event loop: give it a URL instead"
             )
-        return Connection(self._url, None, self._options)
+        return Connection(self._url, None)
 
     async def get(self) -> Commands:
         """Return the store, opening it the first time."""
@@ -59,7 +57,7 @@ class Connection:
             if self._store is None:
                 url = self.url
                 make_folder(url)
-                self._store = await open_store(url, **self._options)
+                self._store = await open_store(url)
         return self._store
 
     def _move(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -199,13 +199,16 @@ class Run(Generic[R_co]):
             run = await self._wait(left, end)
             if run.public_state in TERMINAL_STATES:
                 return run
-            over = end is not None and clock() >= end
-            why = str(explanation_of(await self._describe()))
-            if over:
+            described = await self._describe()
+            if described.run.public_state in TERMINAL_STATES:
+                return described.run
+            why = explanation_of(described)
+            if end is not None and clock() >= end:
                 raise TimeoutError(f"no result within {limit:g} s: {why}")
-            if why != said:
-                log.warning("%s: still waiting for its result", why)
-            said, pause = why, min(pause * 2, LONGEST_SECONDS)
+            if why.because and str(why) != said:  # nothing hinders what runs
+                said = str(why)
+                log.warning("still waiting for the result: %s", why)
+            pause = min(pause * 2, LONGEST_SECONDS)
 
     async def _wait(self, wait: float, end: float | None) -> Execution:
         store = await self._home.open()
