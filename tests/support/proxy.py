@@ -32,6 +32,7 @@ class Proxy:
             theirs, ours = await asyncio.open_connection("127.0.0.1", self.target)
         except OSError:
             writer.transport.abort()
+            self._tasks.discard(task)
             return
         self._writers |= {writer, ours}
         try:
@@ -70,9 +71,9 @@ class Proxy:
 
     async def end(self) -> None:
         """Let nothing be left."""
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        while self._tasks:
+            self.cut()
+            await asyncio.wait(self._tasks, timeout=0.1)
 
 
 @asynccontextmanager

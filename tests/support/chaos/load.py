@@ -30,7 +30,9 @@ SLOTS = 4
 PAUSE_SECONDS = 0.02
 LOOK_MS = 100
 OVER = frozenset({Public.COMPLETED, Public.FAILED, Public.CANCELLED, Public.EXPIRED})
-LOST = frozenset({"lease_expired", "stale_lease", "execution_not_active", "stale_owner_cannot_append"})
+LOST = frozenset(
+    {"lease_expired", "stale_lease", "execution_not_active", "stale_owner_cannot_append", "stream_closed"}
+)
 """Refusals that somebody meets whose lease ran out while nobody answered."""
 
 
