@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from support.commands import Ff
 from support.serving import BACKENDS, Backend, backends
+from support.stores import chosen
+from support.working import Place, place_on
 
 
 @pytest.fixture(params=backends())
@@ -19,3 +23,16 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
             return made
 
     return asyncio.run(make())
+
+
+@pytest.fixture(params=chosen(("sqlite", "valkey", "http")))
+async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
+    """A fresh store with its engine, in real time."""
+    async with place_on(request.param, tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def ff(place: Place) -> Ff:
+    """`ff` in a process of its own, for which this store is the default."""
+    return Ff(place)

@@ -42,7 +42,7 @@ def test_help_names_what_is_for_users(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_a_path_that_cannot_be_used_is_explained(tmp_path: Path) -> None:
     ended = ff("demo", "--path", str(tmp_path / "missing" / "demo.db"))
-    assert ended.returncode == 1
+    assert ended.returncode == 4
     assert ended.stderr.startswith("ff: ")
     assert "does its folder exist" in ended.stderr
 

@@ -3,68 +3,62 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
+import os
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 import flowfabric
-from flowfabric.cli import admin, server
+from flowfabric.cli import (
+    admin,
+    demonstration,
+    following,
+    listing,
+    looking,
+    operating,
+    server,
+    signalling,
+    submitting,
+)
+from flowfabric.cli.exits import Exit, Refused, code_of, sentence
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.server.variables import BadSetting
 
+ROOMS = (demonstration, server, submitting, listing, looking, following, signalling, operating, admin)
+"""Each adds its commands, in the order of the list that `ff --help` prints."""
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="ff", description="Durable execution for Python.")
+
+def build_parser() -> argparse.ArgumentParser:
+    """Describe every command."""
+    parser = argparse.ArgumentParser(
+        prog="ff", description="Durable execution for Python.", epilog="`ff COMMAND --help` says more."
+    )
     parser.add_argument("--version", action="version", version=f"flowfabric {flowfabric.__version__}")
     # Commands without a help text are ours alone; they stay out of the list.
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
-    server.add(commands)
-    admin.add(commands)
-    _add_demo(commands)
+    for room in ROOMS:
+        room.add(commands)
     return parser
-
-
-def _add_demo(commands: Any) -> None:
-    show = commands.add_parser("demo", help="watch a worker die and its work go on")
-    show.add_argument("--path", default="", help="file or URL of the store (default: a temporary file)")
-    show.add_argument("--serve", action="store_true", help="serve it over HTTP, too, until you press Ctrl-C")
-    show.add_argument("--listen", metavar="HOST:PORT", default="", help="with --serve: where to listen")
-    show.set_defaults(run=_demo)
-    worker = commands.add_parser("demo-worker")
-    worker.add_argument("--path", required=True)
-    worker.add_argument("--name", required=True)
-    worker.set_defaults(run=_demo_worker)
-
-
-def _demo(given: argparse.Namespace) -> int:
-    from flowfabric.cli import demo  # noqa: PLC0415 - each command loads what it needs
-
-    try:
-        return asyncio.run(demo.show(given.path, serve=given.serve, listen=given.listen))
-    except KeyboardInterrupt:
-        if given.serve:  # the way to end it
-            return 0
-        raise
-    except (OSError, BadSetting) as error:
-        print(f"ff: {error}", file=sys.stderr)
-        return 1
-
-
-def _demo_worker(given: argparse.Namespace) -> int:
-    from flowfabric.cli import demo_worker  # noqa: PLC0415 - each command loads what it needs
-
-    return asyncio.run(demo_worker.work(given.path, given.name))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code."""
-    given = _parser().parse_args(argv)
+    given = build_parser().parse_args(argv)
     try:
         code: int = given.run(given)
     except FlowFabricError as error:
-        print(f"ff: {error}", file=sys.stderr)
-        return 1
+        return _end(sentence(error), code_of(error))
+    except BadSetting as error:
+        return _end(str(error), Exit.USAGE)
+    except Refused as error:
+        return _end(str(error), error.code)
+    except BrokenPipeError:  # whoever read what we wrote has gone, as in `ff ps | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.OK
     except KeyboardInterrupt:
-        return 130
+        return Exit.INTERRUPTED
+    return code
+
+
+def _end(text: str, code: Exit) -> Exit:
+    print(f"ff: {text}", file=sys.stderr)
     return code

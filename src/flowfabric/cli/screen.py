@@ -1,11 +1,14 @@
-"""Plain lines for people: colours on a terminal only, tables that line up."""
+"""Plain lines for people, JSON for programs: colours on a terminal only, tables that line up and fit."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
-from collections.abc import Sequence
-from typing import Final, TextIO
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TextIO
+
+import msgspec
 
 COLOURS: Final = {
     "dim": 2,
@@ -17,6 +20,19 @@ COLOURS: Final = {
     "magenta": 35,
     "cyan": 36,
 }
+STATES: Final = {
+    "active": "cyan",
+    "suspended": "magenta",
+    "delayed": "yellow",
+    "completed": "green",
+    "failed": "red",
+    "cancelled": "red",
+    "expired": "red",
+}
+"""How the words for states are coloured."""
+NARROW: Final = 6
+"""No column is cut shorter."""
+GAP: Final = "  "
 
 
 class Screen:
@@ -24,19 +40,81 @@ class Screen:
 
     def __init__(self, out: TextIO | None = None) -> None:
         self._out = out or sys.stdout
-        self._colours = self._out.isatty() and "NO_COLOR" not in os.environ
+        self.terminal = self._out.isatty()
+        self._colours = self.terminal and not os.environ.get("NO_COLOR")
+
+    @property
+    def width(self) -> int:
+        """How long a line may be; 0: as long as it is, because a program reads it."""
+        if self.terminal:
+            return shutil.get_terminal_size().columns
+        columns = os.environ.get("COLUMNS", "")
+        return int(columns) if columns.isascii() and columns.isdigit() else 0
 
     def paint(self, text: str, colour: str) -> str:
         """Colour some text, where colours are wanted."""
         return f"\x1b[{COLOURS[colour]}m{text}\x1b[0m" if self._colours and colour else text
 
+    def state(self, word: str) -> str:
+        """Colour the word for a state."""
+        return self.paint(word, STATES.get(word.strip(), ""))
+
     def line(self, text: str = "") -> None:
         """Write one line, at once."""
         print(text, file=self._out, flush=True)
 
-    def table(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Write rows under a head, each column as wide as it needs to be."""
-        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-        for place, row in enumerate((head, *rows)):
-            text = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            self.line("  " + (text if place else self.paint(text, "bold")))
+    def json(self, value: Any) -> None:
+        """Write one document; programs get it on one line."""
+        text = msgspec.json.encode(value)
+        self.line((msgspec.json.format(text) if self.terminal else text).decode())
+
+    def table(self, head: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "") -> None:
+        """Write rows under a head, each column as wide as it needs to be and as the terminal allows."""
+        clean = [[_one_line(cell) for cell in row] for row in (head, *rows)]
+        wanted = [max(map(len, column)) for column in zip(*clean, strict=True)]
+        used = [any(column) for column in zip(*clean[1:], strict=True)] or [True] * len(head)
+        widths = fitted(
+            [width * use for width, use in zip(wanted, used, strict=True)], self.width - len(indent)
+        )
+        for place, row in enumerate(clean):
+            cells = [_cut(cell, width).ljust(width) for cell, width in zip(row, widths, strict=True) if width]
+            text = GAP.join(self.state(cell) if place else cell for cell in cells).rstrip()
+            self.line(indent + (text if place else self.paint(text, "bold")))
+
+    def pairs(self, values: Mapping[str, str], indent: str = "") -> None:
+        """Write names and values, one pair on each line; what has no value is left out."""
+        shown = {name: value for name, value in values.items() if value}
+        wide = max(map(len, shown), default=0)
+        for name, value in shown.items():
+            self.line(f"{indent}{self.paint(name.ljust(wide), 'dim')}{GAP}{self.state(value)}")
+
+
+def fitted(widths: list[int], room: int) -> list[int]:
+    """Take from the widest columns until everything fits; when that is not enough, leave out the last ones.
+
+    The first column says what a row is about and keeps its width. What is 0 wide is not shown.
+    """
+    found = list(widths)
+    while room > 0 and _total(found) > room:
+        widest = max(found[1:], default=0)
+        if widest > NARROW:
+            found[found.index(widest, 1)] -= 1
+            continue
+        shown = [place for place, width in enumerate(found) if place and width]
+        if not shown:
+            break
+        found[shown[-1]] = 0
+    return found
+
+
+def _total(widths: list[int]) -> int:
+    shown = [width for width in widths if width]
+    return sum(shown) + len(GAP) * (len(shown) - 1)
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def _one_line(text: str) -> str:
+    return "".join(letter if letter.isprintable() else " " for letter in text)

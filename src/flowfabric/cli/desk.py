@@ -1,0 +1,189 @@
+"""What every command that asks a store stands on: the store that was meant, the screen, and ids that may be short."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final
+
+from flowfabric.app.run import Home, Run
+from flowfabric.cli.exits import Exit, Refused
+from flowfabric.cli.screen import Screen
+from flowfabric.model.contracts.reads import Describe, ListExecutions
+from flowfabric.model.errors import NotFound, NotOffered, invalid
+from flowfabric.model.ids import Partitions, check_uuid, parse_execution_id, spread
+from flowfabric.server.variables import value_of
+from flowfabric.storage import open_unseeded
+from flowfabric.storage.base import Commands
+from flowfabric.storage.resolve import EMBEDDED, MEMORY, family, make_folder, store_url, without_password
+
+COUNTS: Final = ("FF_FLOW_PARTITIONS", "FF_BUDGET_PARTITIONS", "FF_QUOTA_PARTITIONS")
+SERVER: Final = ("http", "https")
+SHORTEST: Final = 4
+"""So much of an id has to be given at least."""
+PAGE: Final = 1_000
+LOOKED_AT: Final = 10_000
+"""Among so many of the newest executions a shortened id is looked for."""
+UUID_LENGTH: Final = 36
+
+Work = Callable[["Desk"], Awaitable[int]]
+
+
+class Desk:
+    """One command at work."""
+
+    def __init__(self, given: argparse.Namespace, url: str, store: Commands) -> None:
+        self.given = given
+        self.url = url
+        self.store = store
+        self.screen = Screen()
+        self.json: bool = given.json
+
+    def now(self) -> int:
+        """Return the store's time; a server does not tell it, so this machine's must do."""
+        try:
+            now: int = self.store.now()  # type: ignore[attr-defined] # what only asks needs no clock
+        except NotOffered:
+            return time.time_ns() // 1_000_000
+        return now
+
+    def run(self, execution_id: str) -> Run[Any]:
+        """Return the handle of an execution."""
+
+        async def opened() -> Commands:
+            return self.store
+
+        return Run(Home(opened), execution_id)
+
+    def say(self, value: Any, text: str) -> None:
+        """Tell what was done: as JSON, or as a sentence."""
+        if self.json:
+            self.screen.json(value)
+        else:
+            self.screen.line(text)
+
+    async def find(self, text: str) -> str:
+        """Return the execution id that is meant: a whole one, its UUID, or the beginning or the end of that."""
+        if text.startswith("{"):
+            parse_execution_id(text)
+            return text
+        short = text.lower()
+        if len(short) < SHORTEST or set(short) - set("0123456789abcdef-"):
+            raise invalid("id", f"give at least {SHORTEST} digits of the beginning or the end of an id")
+        if len(short) == UUID_LENGTH and await self._exists(
+            whole := spread(check_uuid("id", short), self.store.partitions)
+        ):
+            return whole
+        found = await self._matching(short)
+        if len(found) > 1:
+            raise invalid("id", f"{text} is short for {len(found)} executions: {', '.join(found[:3])}, …")
+        if not found:
+            raise NotFound(
+                f"no execution among the newest {LOOKED_AT} has an id with {text}; `ff ps` shows what there is"
+            )
+        return found[0]
+
+    async def _exists(self, execution_id: str) -> bool:
+        try:
+            await self.store.read(Describe(execution_id=execution_id))
+        except NotFound:
+            return False
+        return True
+
+    async def _matching(self, short: str) -> list[str]:
+        found: list[str] = []
+        after = seen = 0
+        while True:
+            page = await self.store.read(ListExecutions(limit=PAGE, after=after))
+            ids = [run.execution_id for run in page.runs]
+            found += [each for each in ids if each.endswith(short) or uuid_of(each).startswith(short)]
+            seen, after = seen + len(ids), page.next
+            if not after or seen >= LOOKED_AT:
+                return found
+
+
+def uuid_of(execution_id: str) -> str:
+    """Return the part of an id that is a UUID."""
+    return execution_id.partition("}:")[2]
+
+
+def short_id(execution_id: str) -> str:
+    """Return the end of an id, which is enough to name it to `ff`."""
+    return execution_id.rpartition("-")[2]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add what every command that asks a store understands."""
+    parser.add_argument(
+        "--store",
+        metavar="URL",
+        default="",
+        help="path, valkey://… or http://server:9090 (default: FF_STORE, else a file of yours)",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def command(
+    commands: Any, name: str, about: str, work: Work, *, creates: bool = False
+) -> argparse.ArgumentParser:
+    """Describe a command that asks a store; `creates` lets it make a file that is not there."""
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=about, description=about)
+    add_options(parser)
+    parser.set_defaults(run=lambda given: asyncio.run(at_desk(given, work, creates=creates)))
+    return parser
+
+
+async def at_desk(given: argparse.Namespace, work: Work, *, creates: bool = False) -> int:
+    """Open the store that is meant, do the work, and close it."""
+    url = store_url(given.store)
+    store = await open_named(url, creates=creates)
+    try:
+        return await work(Desk(given, url, store))
+    finally:
+        await store.close()
+
+
+async def open_named(url: str, *, creates: bool = False) -> Commands:
+    """Open a store or reach a server, without leaving a new secret or a new file behind."""
+    if family(url) in SERVER:
+        return await _reach(url)
+    if family(url) == EMBEDDED:
+        if creates:
+            make_folder(url)
+        else:
+            _refuse_missing(url)
+    return await open_unseeded(url, partitions=partitions())
+
+
+def _refuse_missing(url: str) -> None:
+    """Refuse a file that is not there, which opening it would make."""
+    if MEMORY in url or Path(url.removeprefix("sqlite:///")).exists():
+        return
+    problem = f"there is no store at {url}; name one with --store or FF_STORE, or submit something"
+    raise Refused(problem, Exit.UNREACHABLE)
+
+
+def partitions() -> Partitions:
+    """Return the counts that the environment sets."""
+    return Partitions(*(value_of(name, os.environ) for name in COUNTS))
+
+
+async def _reach(url: str) -> Commands:
+    from flowfabric.client import HttpClient  # noqa: PLC0415 - loads an HTTP library
+    from flowfabric.client.transport import Limits  # noqa: PLC0415
+
+    has_token = "@" in url.partition("://")[2].partition("/")[0]
+    token = "" if has_token else os.environ.get("FF_API_TOKEN", "")
+    try:
+        return await HttpClient.open(url, token=token, limits=Limits(tries=3))
+    except Exception as error:
+        if getattr(error, "code", "") == "unreachable":
+            raise Refused(
+                f"no server answers at {without_password(url)}; is `ff server` running there?",
+                Exit.UNREACHABLE,
+            ) from error
+        raise

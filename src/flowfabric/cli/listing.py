@@ -1,0 +1,188 @@
+"""`ff ps`, `ff lanes`, `ff workers`, `ff waitpoints`: what there is."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Final
+
+import msgspec
+
+from flowfabric.cli.desk import Desk, command, short_id
+from flowfabric.cli.times import since, span
+from flowfabric.model import checks
+from flowfabric.model.contracts.reads import (
+    LaneView,
+    ListExecutions,
+    ListLanes,
+    ListWorkers,
+    ReadInbox,
+    WaitpointView,
+)
+from flowfabric.model.errors import invalid
+from flowfabric.model.records import Execution
+from flowfabric.model.state import Public
+from flowfabric.server.shapes import summary, waitpoint
+
+LOOK_SECONDS: Final = 1.0
+"""How often a live list is drawn, because ages grow, and at most how often when much happens."""
+CLEAR: Final = "\x1b[H\x1b[2J"
+
+
+def add(commands: Any) -> None:
+    """Describe the commands."""
+    parser = command(commands, "ps", "list executions, the newest first", ps)
+    parser.add_argument("--live", action="store_true", help="show it anew whenever something happens")
+    parser.add_argument("--lane", default="", help="only of this lane")
+    parser.add_argument(
+        "--state", action="append", default=[], choices=[*Public, "eligible"], metavar="STATE",
+        help=f"only in this state; may be repeated: {', '.join(Public)}, or eligible",
+    )  # fmt: skip
+    parser.add_argument("--kind", default="", help="only of this kind")
+    parser.add_argument(
+        "--tag", action="append", default=[], metavar="KEY=VALUE", help="only with this tag; may be repeated"
+    )
+    parser.add_argument("--limit", type=int, default=50, metavar="N", help="how many at most (default: 50)")
+    command(commands, "lanes", "list lanes, and how much is in which state", lanes)
+    command(commands, "workers", "list the workers that live now", workers)
+    parser = command(
+        commands, "waitpoints", "list everything that waits for a signal, the oldest first", waitpoints
+    )
+    parser.add_argument("--limit", type=int, default=100, metavar="N", help="how many at most (default: 100)")
+
+
+def tags_of(texts: list[str]) -> tuple[tuple[str, str], ...]:
+    """Read `key=value` texts."""
+    found: dict[str, str] = {}
+    for text in texts:
+        key, separator, value = text.partition("=")
+        if not key or not separator:
+            raise invalid("tag", f"write KEY=VALUE, not {text!r}")
+        found[key] = value
+    return checks.tags(found)
+
+
+def _question(given: argparse.Namespace) -> ListExecutions:
+    return ListExecutions(
+        lane_id=given.lane,
+        states=tuple(Public(word) for word in given.state if word != "eligible"),
+        eligible="eligible" in given.state,
+        execution_kind=given.kind,
+        tags=tags_of(given.tag),
+        limit=given.limit,
+    )
+
+
+async def ps(desk: Desk) -> int:
+    """List executions."""
+    question = _question(desk.given)
+    if not desk.given.live:
+        _show(desk, (await desk.store.read(question)).runs)
+        return 0
+    async with desk.store.subscribe(["feed"]) as woken:
+        shown: tuple[Execution, ...] | None = None
+        while True:
+            runs = (await desk.store.read(question)).runs
+            if desk.screen.terminal or runs != shown:
+                if desk.screen.terminal:
+                    desk.screen.line(CLEAR + desk.screen.paint("ff ps --live, Ctrl-C ends it", "dim"))
+                _show(desk, runs)
+            shown = runs
+            await woken.wait(LOOK_SECONDS)
+
+
+def _show(desk: Desk, runs: tuple[Execution, ...]) -> None:
+    if desk.json:
+        desk.screen.json([summary(run) for run in runs])
+        return
+    now = desk.now()
+    desk.screen.table(
+        ("id", "kind", "state", "lane", "attempt", "age", "ended", "note"),
+        [
+            (
+                short_id(run.execution_id), run.execution_kind, str(run.public_state), run.lane_id,
+                str(run.attempt.index) if run.attempt.index >= 0 else "", since(run.created_at, now),
+                since(run.completed_at, now), _note(run),
+            )
+            for run in runs
+        ],
+    )  # fmt: skip
+
+
+def _note(run: Execution) -> str:
+    if run.completed_at:
+        return run.failure_reason or run.cancellation_reason
+    if run.progress_pct >= 0:
+        return f"{run.progress_pct}% {run.progress_message}".strip()
+    if run.public_state is Public.ACTIVE:
+        return f"on {run.current_worker_id}"
+    return run.blocking_detail or str(run.blocking_reason).replace("_", " ")
+
+
+async def lanes(desk: Desk) -> int:
+    """List lanes."""
+    found = await desk.store.read(ListLanes())
+    if desk.json:
+        desk.screen.json([msgspec.structs.asdict(view) | {"counts": dict(view.counts)} for view in found])
+        return 0
+    now = desk.now()
+    desk.screen.table(
+        ("lane", "waiting", "active", "suspended", "delayed", "ended", "oldest", "paused"),
+        [_lane(view, now) for view in found],
+    )
+    return 0
+
+
+def _lane(view: LaneView, now: int) -> tuple[str, ...]:
+    counts = {str(state): count for state, count in view.counts}
+    shown = [str(counts.pop(word, 0)) for word in ("waiting", "active", "suspended", "delayed")]
+    ended = sum(counts.get(word, 0) for word in ("completed", "failed", "cancelled", "expired", "skipped"))
+    oldest = span(now - view.oldest_waiting_at) if view.oldest_waiting_at else ""
+    paused = (view.pause_reason or since(view.paused_at, now)) if view.paused_at else ""
+    return (view.lane_id, *shown, str(ended), oldest, paused)
+
+
+async def workers(desk: Desk) -> int:
+    """List workers."""
+    found = await desk.store.read(ListWorkers())
+    if desk.json:
+        desk.screen.json([msgspec.structs.asdict(worker) for worker in found])
+        return 0
+    now = desk.now()
+    desk.screen.table(
+        ("worker", "instance", "namespace", "lanes", "capabilities", "seen"),
+        [
+            (
+                each.worker_id, each.worker_instance_id, each.namespace, ", ".join(each.lanes),
+                ", ".join(each.capabilities), since(each.last_heartbeat_at, now),
+            )
+            for each in found
+        ],
+    )  # fmt: skip
+    return 0
+
+
+async def waitpoints(desk: Desk) -> int:
+    """List what waits for a signal."""
+    found = (await desk.store.read(ReadInbox(limit=desk.given.limit))).waitpoints
+    if desk.json:
+        desk.screen.json([waitpoint(view) | {"reason": view.reason_code} for view in found])
+        return 0
+    show_waitpoints(desk, found)
+    return 0
+
+
+def show_waitpoints(desk: Desk, found: tuple[WaitpointView, ...], indent: str = "") -> None:
+    """Write waitpoints as a table."""
+    now = desk.now()
+    desk.screen.table(
+        ("waitpoint", "execution", "key", "signals", "state", "age", "expires"),
+        [
+            (
+                short_id(view.waitpoint_id), short_id(view.execution_id), view.waitpoint_key,
+                ", ".join(view.required_signal_names) or "any", view.state, since(view.created_at, now),
+                since(view.expires_at, now),
+            )
+            for view in found
+        ],
+        indent,
+    )  # fmt: skip

@@ -1,0 +1,227 @@
+"""`ff inspect`, `ff history`, `ff explain`: one execution, closely."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from flowfabric.app.views import explanation_of
+from flowfabric.cli.desk import Desk, command
+from flowfabric.cli.listing import show_waitpoints
+from flowfabric.cli.times import moment, since, span
+from flowfabric.model.contracts.lease import StepView
+from flowfabric.model.contracts.reads import (
+    Describe,
+    Description,
+    GetPayload,
+    GetResult,
+    GetSuspension,
+    ListAttempts,
+    ListSteps,
+    ListWaitpoints,
+    ReadHistory,
+    WaitpointView,
+)
+from flowfabric.model.records import Attempt, Event, Execution, Payload, Result, Suspension
+from flowfabric.model.state import Public
+from flowfabric.server.render import json_or_base64
+from flowfabric.server.shapes import attempt, event, present, summary, vector, waitpoint
+
+LONG: Final = 200
+"""Values are cut after so many letters, unless all of it is asked for."""
+PAGE: Final = 1_000
+
+
+def add(commands: Any) -> None:
+    """Describe the commands."""
+    for name, about, work in (
+        ("inspect", "show everything about an execution", inspect),
+        ("history", "show what happened to an execution, in order", history),
+        ("explain", "say why an execution does not go on", explain),
+    ):
+        parser = command(commands, name, about, work)
+        parser.add_argument("id", metavar="ID", help="the execution; the end of its id will do")
+        if name == "inspect":
+            parser.add_argument("--raw", action="store_true", help="the records as they are stored, as JSON")
+
+
+class Everything(Struct, frozen=True):
+    """All answers about one execution."""
+
+    described: Description
+    payload: Payload
+    attempts: tuple[Attempt, ...]
+    suspension: Suspension | None
+    waitpoints: tuple[WaitpointView, ...]
+    steps: tuple[StepView, ...]
+    result: Result | None
+
+
+async def _ask(desk: Desk, execution_id: str) -> Everything:
+    read = desk.store.read
+    return Everything(
+        described=await read(Describe(execution_id=execution_id)),
+        payload=await read(GetPayload(execution_id=execution_id)),
+        attempts=await read(ListAttempts(execution_id=execution_id)),
+        suspension=await read(GetSuspension(execution_id=execution_id)),
+        waitpoints=(await read(ListWaitpoints(execution_id=execution_id, limit=PAGE))).waitpoints,
+        steps=await read(ListSteps(execution_id=execution_id)),
+        result=(await read(GetResult(execution_id=execution_id))).result,
+    )
+
+
+async def inspect(desk: Desk) -> int:
+    """Show one execution."""
+    found = await _ask(desk, await desk.find(desk.given.id))
+    if desk.given.raw:
+        desk.screen.json(plain(found))
+    elif desk.json:
+        desk.screen.json(_document(found))
+    else:
+        _page(desk, found)
+    return 0
+
+
+def plain(value: Any) -> Any:
+    """Write a record with the names of its fields; bytes become base64."""
+    if isinstance(value, Struct):
+        return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return value
+
+
+def _document(found: Everything) -> dict[str, Any]:
+    run = found.described.run
+    result = found.result
+    return (
+        summary(run)
+        | {
+            "state_vector": vector(run),
+            **json_or_base64("input", found.payload.input, run.payload_encoding),
+            "attempts": [attempt(each) for each in found.attempts],
+            "steps": [
+                {"name": each.name, "at": each.at, "call_index": each.call_index}
+                | json_or_base64("result", each.result, each.encoding)
+                for each in found.steps
+            ],
+            "waitpoints": [waitpoint(view) | {"reason": view.reason_code} for view in found.waitpoints],
+            "because": [msgspec.structs.asdict(each) for each in found.described.because],
+        }
+        | (json_or_base64("result", result.data, result.encoding) if result is not None else {})
+        | present(
+            failure_reason=run.failure_reason, failure_category=run.failure_category,
+            cancellation_reason=run.cancellation_reason, progress_message=run.progress_message,
+        )
+    )  # fmt: skip
+
+
+def _page(desk: Desk, found: Everything) -> None:
+    run, now = found.described.run, desk.now()
+    desk.screen.pairs(
+        {
+            "id": run.execution_id,
+            "kind": run.execution_kind,
+            "state": str(run.public_state),
+            "lane": run.lane_id,
+            "namespace": run.namespace,
+            "priority": str(run.priority),
+            "tags": ", ".join(f"{key}={value}" for key, value in run.tags),
+            "created": _when(run.created_at, now),
+            "started": _when(run.started_at, now),
+            "ended": _when(run.completed_at, now),
+            "due": _when(run.delay_until if run.public_state is Public.DELAYED else 0, now),
+            "worker": _worker(run, now),
+            "progress": f"{run.progress_pct}% {run.progress_message}".strip()
+            if run.progress_pct >= 0
+            else "",
+            "input": _value(found.payload.input),
+            "result": _value(found.result.data) if found.result is not None else "",
+            "failure": ": ".join(filter(None, (run.failure_category, run.failure_reason))),
+            "cancelled": run.cancellation_reason,
+            "because": "; ".join(each.detail for each in found.described.because),
+        }
+    )
+    _parts(desk, found, now)
+
+
+def _parts(desk: Desk, found: Everything, now: int) -> None:
+    if found.attempts:
+        desk.screen.line("\nattempts")
+        rows = [
+            (
+                str(each.index), each.kind, str(each.life), each.worker_id, since(each.started_at, now),
+                span(each.ended_at - each.started_at) if each.ended_at else "", each.failure_reason,
+            )
+            for each in found.attempts
+        ]  # fmt: skip
+        desk.screen.table(("", "type", "became", "worker", "started", "took", "failure"), rows, "  ")
+    if found.steps:
+        desk.screen.line("\nsteps")
+        rows_of_steps = [(each.name, since(each.at, now), _value(each.result)) for each in found.steps]
+        desk.screen.table(("name", "stored", "result"), rows_of_steps, "  ")
+    if found.waitpoints:
+        desk.screen.line("\nwaitpoints")
+        show_waitpoints(desk, found.waitpoints, "  ")
+
+
+def _when(at: int, now: int) -> str:
+    return f"{moment(at)} ({since(at, now)})" if at else ""
+
+
+def _worker(run: Execution, now: int) -> str:
+    if run.public_state is not Public.ACTIVE:
+        return ""
+    return f"{run.current_worker_instance_id}, lease {since(run.lease_expires_at, now)}"
+
+
+def _value(data: bytes) -> str:
+    """Show bytes as text on one line, if they are text."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return f"{len(data)} bytes"
+    return text if len(text) <= LONG else f"{text[:LONG]}… ({len(data)} bytes)"
+
+
+async def history(desk: Desk) -> int:
+    """Show the history of one execution."""
+    execution_id = await desk.find(desk.given.id)
+    events: list[Event] = []
+    more = True
+    while more:
+        after = events[-1].seq if events else 0
+        page = await desk.store.read(ReadHistory(execution_id=execution_id, after=after, limit=PAGE))
+        events += page.events
+        more = bool(page.next)
+    if desk.json:
+        desk.screen.json([event(line) for line in events])
+        return 0
+    desk.screen.table(
+        ("", "at", "event", "state", "attempt", "by", "details"), [_line(each) for each in events]
+    )
+    return 0
+
+
+def _line(each: Event) -> tuple[str, ...]:
+    told = [f"{name}={value}" for name, value in each.details]
+    return (
+        str(each.seq), moment(each.at), each.event, each.to_state if each.to_state != each.from_state else "",
+        str(each.attempt_index) if each.attempt_index >= 0 else "", each.actor,
+        "; ".join(filter(None, (each.reason, " ".join(told)))),
+    )  # fmt: skip
+
+
+async def explain(desk: Desk) -> int:
+    """Say why one execution does not go on."""
+    execution_id = await desk.find(desk.given.id)
+    told = explanation_of(await desk.store.read(Describe(execution_id=execution_id)))
+    if desk.json:
+        desk.screen.json(told)
+        return 0
+    desk.screen.line(f"{told.execution_id} is {desk.screen.state(str(told.state))}")
+    for reason in told.because:
+        desk.screen.line(f"  {reason.detail}")
+    return 0

@@ -1,0 +1,95 @@
+"""`ff cancel`, `ff pause`, `ff unpause`, `ff replay`: what operators do to work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowfabric.cli.desk import Desk, command
+from flowfabric.model.contracts.base import OPERATOR_OVERRIDE
+from flowfabric.model.contracts.create import Pause, PauseLane, Replay, Unpause, UnpauseLane
+from flowfabric.model.contracts.lease import Cancel
+from flowfabric.model.errors import invalid
+
+ACTOR = "ff"
+
+
+def add(commands: Any) -> None:
+    """Describe the commands."""
+    parser = command(commands, "cancel", "end an execution, whatever it is doing", cancel)
+    parser.add_argument("id", metavar="ID", help="the execution; the end of its id will do")
+    parser.add_argument("--reason", default="", help="why, for its history")
+    for name, about, work in (
+        ("pause", "hold back an execution that does not run yet, or a whole lane", pause),
+        ("unpause", "let what was paused go on", unpause),
+    ):
+        parser = command(commands, name, about, work)
+        parser.add_argument(
+            "id", metavar="ID", nargs="?", default="", help="the execution; the end of its id will do"
+        )
+        parser.add_argument("--lane", default="", help="a lane instead of an execution")
+        if name == "pause":
+            parser.add_argument("--reason", default="", help="why, for whoever asks")
+    parser = command(commands, "replay", "run an execution once more after its end", replay)
+    parser.add_argument("id", metavar="ID", help="the execution; the end of its id will do")
+    parser.add_argument("--keep-steps", action="store_true", help="pass all steps that are stored")
+    parser.add_argument("--from-step", metavar="STEP", default="", help="pass the steps before this one")
+    parser.add_argument("--reason", default="", help="why, for its history")
+
+
+async def cancel(desk: Desk) -> int:
+    """Cancel one execution."""
+    execution_id = await desk.find(desk.given.id)
+    answer = await desk.store.apply(
+        Cancel(execution_id=execution_id, source=OPERATOR_OVERRIDE, reason=desk.given.reason, actor=ACTOR)
+    )
+    told = {"execution_id": execution_id, "public_state": str(answer.public_state)}
+    desk.say(told, f"{execution_id} is {answer.public_state}")
+    return 0
+
+
+async def pause(desk: Desk) -> int:
+    """Pause one execution or lane."""
+    lane, reason = _lane(desk), desk.given.reason
+    if lane:
+        await desk.store.apply(PauseLane(lane_id=lane, reason=reason, actor=ACTOR))
+        desk.say({"lane_id": lane, "paused": True}, f"lane {lane} is paused; what runs goes on")
+        return 0
+    execution_id = await desk.find(desk.given.id)
+    await desk.store.apply(Pause(execution_id=execution_id, reason=reason, actor=ACTOR))
+    desk.say({"execution_id": execution_id, "paused": True}, f"{execution_id} is paused")
+    return 0
+
+
+async def unpause(desk: Desk) -> int:
+    """Let one execution or lane go on."""
+    lane = _lane(desk)
+    if lane:
+        await desk.store.apply(UnpauseLane(lane_id=lane, actor=ACTOR))
+        desk.say({"lane_id": lane, "paused": False}, f"lane {lane} goes on")
+        return 0
+    execution_id = await desk.find(desk.given.id)
+    await desk.store.apply(Unpause(execution_id=execution_id, actor=ACTOR))
+    desk.say({"execution_id": execution_id, "paused": False}, f"{execution_id} goes on")
+    return 0
+
+
+def _lane(desk: Desk) -> str:
+    lane: str = desk.given.lane
+    if bool(lane) == bool(desk.given.id):
+        raise invalid("id", "name an execution, or a lane with --lane")
+    return lane
+
+
+async def replay(desk: Desk) -> int:
+    """Start one execution again."""
+    given = desk.given
+    execution_id = await desk.find(given.id)
+    answer = await desk.store.apply(
+        Replay(
+            execution_id=execution_id, keep_steps=given.keep_steps, from_step=given.from_step,
+            reason=given.reason, requested_by=ACTOR, actor=ACTOR,
+        )
+    )  # fmt: skip
+    told = {"execution_id": execution_id, "public_state": str(answer.public_state)}
+    desk.say(told, f"{execution_id} is {answer.public_state} again")
+    return 0

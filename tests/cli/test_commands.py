@@ -1,0 +1,222 @@
+"""Commands that ask a store, on every kind of store: a file, Valkey, and a server over HTTP."""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import Any
+
+from flowfabric.model.contracts.create import CreateExecution
+from flowfabric.model.ids import spread
+from flowfabric.worker import Context
+from support.commands import Ff
+from support.working import Place
+
+
+async def greet(name: str, times: int = 1) -> str:
+    return f"hello, {name}" * times
+
+
+async def refuse(text: str = "") -> None:
+    raise ValueError(text or "no")
+
+
+async def publish(ctx: Context, page: str) -> str:
+    await ctx.step("draft", page.upper)
+    await ctx.emit("log", f"{page} is drafted")
+    answer = await ctx.wait_for_signal("approve", "reject", timeout="1h")
+    return f"{answer.name} by {answer.source}"
+
+
+async def echo(data: bytes) -> bytes:
+    return data[::-1]
+
+
+def end(execution_id: str) -> str:
+    return execution_id[-12:]
+
+
+async def test_work_is_submitted_waited_for_and_looked_at(place: Place, ff: Ff) -> None:
+    async with place.runtime(greet):
+        ended = await ff(
+            "submit", "greet", "name=Ada", "times=2", "--tag", "team=a", "--wait", "--timeout", "30s"
+        )
+        assert (ended.code, ended.out, ended.err) == (0, '"hello, Adahello, Ada"\n', "")
+    (run,) = await ff.json("ps")
+    assert (run["execution_kind"], run["public_state"], run["tags"]) == ("greet", "completed", {"team": "a"})
+    seen = await ff.json("inspect", end(run["execution_id"]))
+    assert (seen["input"], seen["result"]) == ({"name": "Ada", "times": 2}, "hello, Adahello, Ada")
+    assert [each["attempt_state"] for each in seen["attempts"]] == ["ended_success"]
+    events = [line["event"] for line in await ff.json("history", run["execution_id"])]
+    assert (events[:2], events[-1]) == (["created", "claimed"], "completed")
+    told = await ff.json("explain", end(run["execution_id"]))
+    assert told["because"] == [{"reason": "ended", "detail": "it has ended: completed"}]
+    page = (await ff("inspect", end(run["execution_id"]))).out
+    assert "hello, AdaHello" not in page
+    assert [line.split()[:2] for line in page.splitlines()[:3]] == [
+        ["id", run["execution_id"]], ["kind", "greet"], ["state", "completed"],
+    ]  # fmt: skip
+    raw = (await ff("inspect", end(run["execution_id"]), "--raw")).json
+    assert raw["described"]["run"]["attempt"]["life"] == "ended_success"
+
+
+async def test_what_fails_ends_with_one_and_says_why(place: Place, ff: Ff) -> None:
+    async with place.runtime(refuse):
+        ended = await ff("submit", "refuse", "--wait", "--input", '{"text": "out of paper"}')
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith("ff: {fp:")
+    assert "failed: ValueError: out of paper" in ended.err
+    assert "failed" in (await ff("ps", "--state", "failed")).out
+    assert await ff.json("ps", "--state", "completed") == []
+
+
+async def test_input_comes_from_files_and_pipes(place: Place, ff: Ff, tmp_path: Any) -> None:
+    path = tmp_path / "input.json"
+    path.write_text('{"name": "Ben"}', "utf-8")
+    async with place.runtime(greet, echo):
+        assert (await ff("submit", "greet", "--input", f"@{path}", "--wait")).out == '"hello, Ben"\n'
+        assert (
+            await ff("submit", "greet", "--input", "-", "--wait", stdin=b'{"name": "Cy"}')
+        ).out == '"hello, Cy"\n'
+        ended = await ff("submit", "echo", "--raw", "--input", "-", "--wait", stdin=b"\xff\x00")
+        assert ended.json == "AP8="
+
+
+async def test_a_key_finds_what_was_submitted_before(place: Place, ff: Ff) -> None:
+    first = await ff.json("submit", "greet", "name=a", "--key", "k", "--delay", "1h", "--priority", "5")
+    again = await ff.json("submit", "greet", "name=a", "--key", "k")
+    assert (first["duplicate"], again["duplicate"]) == (False, True)
+    assert again["execution_id"] == first["execution_id"]
+    run = await place.run(first["execution_id"])
+    assert (run.public_state, run.priority) == ("delayed", 5)
+    assert 3_500_000 < run.delay_until - run.created_at <= 3_600_000
+    # Its place follows from the key, so its UUID alone has to be looked for.
+    assert (await ff.json("explain", first["execution_id"].partition("}:")[2]))["state"] == "delayed"
+
+
+async def test_an_approval_from_the_outside_in(place: Place, ff: Ff) -> None:
+    async with place.runtime(publish):
+        one = (await ff("submit", "publish", "page=news")).out.strip()
+        two = (await ff("submit", "publish", "page=jobs")).out.strip()
+        await place.state(one, "suspended")
+        await place.state(two, "suspended")
+        waiting = await ff.json("waitpoints")
+        assert {each["execution_id"] for each in waiting} == {one, two}
+        assert "approve, reject" in (await ff("waitpoints")).out
+        (mine,) = (each for each in waiting if each["execution_id"] == two)
+        told = await ff.json("approve", end(one), "--as", "carol")
+        assert told == {"execution_id": one, "signal_name": "approve", "accepted": True}
+        assert (await ff("approve", end(mine["waitpoint_id"]), "--reject", "--as", "dan")).code == 0
+        assert await place.result(one) == "approve by carol"
+        assert await place.result(two) == "reject by dan"
+    ended = await ff("approve", end(one))
+    assert (ended.code, ended.err) == (1, "ff: the run has ended: completed\n")
+
+
+async def test_a_signal_with_a_token_is_an_outsiders(place: Place, ff: Ff) -> None:
+    async with place.runtime(publish):
+        execution_id = (await ff("submit", "publish", "page=news")).out.strip()
+        await place.state(execution_id, "suspended")
+        ended = await ff("signal", end(execution_id), "approve", "--token", "k1:00")
+        assert (ended.code, ended.out) == (1, "")
+        assert (await ff("signal", end(execution_id), "later")).code == 1
+        assert (
+            await ff("signal", end(execution_id), "approve", "--payload", '{"a": 1}', "--as", "eve")
+        ).code == 0
+        assert await place.result(execution_id) == "approve by eve"
+
+
+async def test_a_tail_tells_every_attempt(place: Place, ff: Ff) -> None:
+    async with place.runtime(publish):
+        execution_id = (await ff("submit", "publish", "page=news")).out.strip()
+        await place.state(execution_id, "suspended")
+        now = (await ff("tail", end(execution_id), "--json")).lines
+        assert [each.get("payload") for each in now] == [None, "news is drafted"]
+        following = await ff.start("tail", end(execution_id), "--follow", "--json")
+        assert following.stdout is not None
+        assert json.loads(await following.stdout.readline())["started"] == "initial"
+        frame = json.loads(await following.stdout.readline())
+        assert frame["payload"] == "news is drafted"
+        await ff("approve", end(execution_id))
+        rest = (await following.communicate())[0].decode()
+        assert following.returncode == 0, rest
+    after = (await ff("tail", execution_id, "--json", "--after", frame["position"])).lines
+    assert frame not in after
+    assert "news is drafted" in (await ff("tail", execution_id)).out
+
+
+async def test_operators_pause_cancel_and_replay(place: Place, ff: Ff) -> None:
+    execution_id = (await ff("submit", "greet", "name=x")).out.strip()
+    assert (await ff("pause", end(execution_id))).code == 0
+    assert (await place.run(execution_id)).blocking_reason == "paused_by_operator"
+    assert (await ff("unpause", end(execution_id))).code == 0
+    assert (await ff("pause", "--lane", "default", "--reason", "moving house")).code == 0
+    (lane,) = await ff.json("lanes")
+    assert (lane["lane_id"], lane["counts"]["waiting"], lane["pause_reason"]) == (
+        "default",
+        1,
+        "moving house",
+    )
+    assert "moving house" in (await ff("lanes")).out
+    assert "paused" in (await ff("explain", end(execution_id))).out
+    assert (await ff("unpause", "--lane", "default")).code == 0
+    ended = await ff.json("cancel", end(execution_id), "--reason", "a mistake")
+    assert ended["public_state"] == "cancelled"
+    assert (await place.run(execution_id)).cancellation_reason == "a mistake"
+    again = await ff("cancel", end(execution_id))
+    assert again.code == 1
+    assert (await ff.json("replay", end(execution_id)))["public_state"] == "waiting"
+    async with place.runtime(greet):
+        assert await place.result(execution_id) == "hello, x"
+    both = await ff("replay", end(execution_id), "--keep-steps", "--from-step", "a")
+    assert (both.code, both.err) == (2, "ff: from_step: give keep_steps or from_step, not both\n")
+
+
+async def test_workers_are_listed_while_they_live(place: Place, ff: Ff) -> None:
+    async with place.runtime(greet, worker_id="painter", lanes=("default", "fast")):
+        await place.result(await place.submit("greet", {"name": "x"}))
+        (worker,) = await ff.json("workers")
+        assert (worker["worker_id"], worker["lanes"]) == ("painter", ["default", "fast"])
+        assert "painter" in (await ff("workers")).out
+
+
+async def test_a_live_list_goes_on(place: Place, ff: Ff) -> None:
+    process = await ff.start("ps", "--live", "--json")
+    assert process.stdout is not None
+    assert json.loads(await process.stdout.readline()) == []
+    execution_id = await place.submit("greet", {"name": "x"})
+    while not (runs := json.loads(await process.stdout.readline())):
+        pass
+    assert [run["execution_id"] for run in runs] == [execution_id]
+    process.send_signal(signal.SIGINT)
+    _, said = await process.communicate()
+    assert (process.returncode, said) == (130, b"")
+
+
+async def test_ids_may_be_short_when_one_is_meant(place: Place, ff: Ff) -> None:
+    execution_id = await place.submit("greet", {"name": "x"})
+    uuid = execution_id.partition("}:")[2]
+    for text in (execution_id, uuid, uuid[:8], uuid[-6:]):
+        assert (await ff.json("explain", text))["execution_id"] == execution_id, text
+    missing = await ff("explain", "{fp:1}:00000000-0000-4000-8000-000000000000")
+    assert (missing.code, missing.out) == (3, "")
+    assert missing.err.endswith("`ff ps` shows what there is\n")
+    assert (await ff("explain", "00000000-0000-4000-8000-000000000000")).code == 3
+    assert (await ff("explain", "abc")).code == 2
+    for last in "12":
+        uuid = f"aaaaaaaa-0000-4000-8000-00000000000{last}"
+        command = CreateExecution(execution_id=spread(uuid, place.store.partitions), execution_kind="x")
+        await place.store.apply(command)
+    several = await ff("explain", "aaaaaaaa")
+    assert (several.code, "is short for 2 executions" in several.err) == (2, True)
+    assert (await ff("explain", "not-an-id")).code == 2
+
+
+async def test_lists_are_cut_to_the_terminal(place: Place, ff: Ff) -> None:
+    execution_id = await place.submit("a-kind-with-quite-a-long-name-that-does-not-fit", {"name": "x"})
+    ff.environ["COLUMNS"] = "60"
+    lines = (await ff("ps")).out.splitlines()
+    assert max(map(len, lines)) <= 60
+    assert lines[0].split() == ["id", "kind", "state", "lane", "age", "note"]
+    assert "…" in lines[1]
+    assert lines[1].split()[0] == end(execution_id)

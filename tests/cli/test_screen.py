@@ -1,0 +1,64 @@
+"""What is written: tables that fit, colours where they are wanted, durations."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from flowfabric.cli.screen import Screen, fitted
+from flowfabric.cli.times import moment, since, span
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def table(out: io.StringIO) -> list[str]:
+    Screen(out).table(
+        ("id", "state", "note"), [("a1", "failed", "x" * 60), ("a2", "completed", "line\nbreak")]
+    )
+    return out.getvalue().splitlines()
+
+
+def test_a_table_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    lines = table(io.StringIO())
+    assert max(map(len, lines)) == 40
+    assert lines[1].endswith("x…")
+    assert lines[2] == "a2  completed  line break"
+
+
+def test_programs_get_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert table(io.StringIO())[1] == f"a1  failed     {'x' * 60}"
+
+
+def test_the_widest_columns_give_way_first() -> None:
+    assert fitted([10, 40, 20], 54) == [10, 20, 20]
+    assert fitted([10, 40, 20], 0) == [10, 40, 20]
+    assert fitted([12, 40, 40], 29) == [12, 6, 7]
+    assert fitted([12, 40, 40], 20) == [12, 6, 0]
+    assert fitted([40, 40], 3) == [40, 0]
+
+
+def test_a_column_without_values_is_left_out() -> None:
+    out = io.StringIO()
+    Screen(out).table(("id", "ended", "note"), [("a", "", "b")])
+    assert out.getvalue() == "id  note\na   b\n"
+
+
+def test_colours_only_where_they_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[31mfailed" in table(Terminal())[1]
+    assert "\x1b" not in "".join(table(io.StringIO()))
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in "".join(table(Terminal()))
+
+
+def test_times_are_for_people() -> None:
+    assert [span(ms) for ms in (5, 1_500, 90_000, 7_200_000, 200_000_000)] == ["5ms", "1s", "1m", "2h", "2d"]
+    assert (since(1_000, 4_000), since(9_000, 4_000), since(0, 4_000)) == ("3s ago", "in 5s", "")
+    assert moment(1_700_000_000_123) == "2023-11-14 22:13:20.123Z"
