@@ -67,6 +67,16 @@ def failure(task: ClaimedTask, error: BaseException) -> Fail:
     )
 
 
+def refusal(task: ClaimedTask, error: Exception) -> Fail:
+    """Say that a handler returned what the store does not take."""
+    return Fail(
+        execution_id=task.execution_id,
+        fence=task.task.fence,
+        reason=f"the result is refused: {error}",
+        category="invalid_result",
+    )
+
+
 def category_of(error: BaseException) -> str:
     """Name the class of a failure, which the retry policy may look at."""
     return next((name for kind, name in _CATEGORIES if isinstance(error, kind)), HANDLER)

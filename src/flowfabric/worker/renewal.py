@@ -59,10 +59,10 @@ class Borrowed:
 class Hold:
     """One lease that is kept until it is let go or lost."""
 
-    __slots__ = ("expires", "failures", "fence", "kind", "loss", "on_loss", "renewal", "since", "ttl_ms")
+    __slots__ = ("execution_id", "expires", "failures", "fence", "loss", "on_loss", "since", "ttl_ms")
 
     def __init__(self, task: Task, ttl_ms: int, since: float) -> None:
-        self.kind = task.execution_kind
+        self.execution_id = task.execution_id
         self.fence: Fence = task.fence
         self.ttl_ms = ttl_ms
         self.since = since
@@ -72,7 +72,10 @@ class Hold:
         self.loss: FlowFabricError | None = None
         self.on_loss: Callable[[FlowFabricError], None] | None = None
         """Called once, in the loop of the handlers."""
-        self.renewal = Renew(execution_id=task.execution_id, fence=task.fence, lease_ttl_ms=ttl_ms)
+
+    def renewal(self) -> Renew:
+        """The command that renews it."""
+        return Renew(execution_id=self.execution_id, fence=self.fence, lease_ttl_ms=self.ttl_ms)
 
     @property
     def healthy(self) -> bool:
@@ -194,7 +197,7 @@ class Renewer:
             part = holds[start : start + CHUNK]
             asked = time.monotonic()
             try:
-                replies: list[Any] = await store.apply_many([hold.renewal for hold in part])
+                replies: list[Any] = await store.apply_many([hold.renewal() for hold in part])
             except FlowFabricError as error:
                 replies = [error] * len(part)
             for hold, reply in zip(part, replies, strict=True):

@@ -9,8 +9,10 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -21,7 +23,7 @@ from flowfabric.model.errors import FlowFabricError, InvalidInput, StoreClosed, 
 from flowfabric.storage import open_store
 from flowfabric.storage.base import Commands, Upkeep
 from flowfabric.worker.context import Context, Submitter
-from flowfabric.worker.endings import ending
+from flowfabric.worker.endings import ending, refusal
 from flowfabric.worker.executors import Interrupt, Processes, Threads, interruptible
 from flowfabric.worker.faults import (
     DeadlinePassed,
@@ -97,6 +99,7 @@ class Runtime:
         self.settings = replace(given, lanes=lanes)
         self.handlers = dict(handlers)
         self._kinds = tuple(handlers)
+        self._async = {kind for kind, each in handlers.items() if inspect.iscoroutinefunction(each.function)}
         self._place = store
         self._url = url
         self._resolver = resolver
@@ -108,9 +111,14 @@ class Runtime:
         self._running: dict[asyncio.Task[None], Running] = {}
         self._active = 0
         """Handlers that run; what has returned and is being told to the store is not counted."""
-        self._ahead: list[ClaimedTask] = []
+        self._ahead: deque[ClaimedTask] = deque()
         self._room = asyncio.Event()
         self._stopping = asyncio.Event()
+        self._telling = 0
+        """Ends of handlers that the store has not answered yet."""
+        self._quiet = asyncio.Event()
+        self._again: set[asyncio.Task[None]] = set()
+        """Ends that are told again."""
         self._claiming: asyncio.Task[None] | None = None
         self._threads = Threads(max(1, self.settings.concurrency))
         self._processes = Processes()
@@ -174,7 +182,8 @@ class Runtime:
         if self._claiming is not None:
             self._claiming.cancel()
             await asyncio.gather(self._claiming, return_exceptions=True)
-        ahead, self._ahead = self._ahead, []
+        ahead = [*self._ahead]
+        self._ahead.clear()
         await self._release(ahead)
         await self._wait(self._grace if grace is None else seconds(grace, "grace"))
         for running in self._running.values():
@@ -188,8 +197,14 @@ class Runtime:
                 running.job.cancel()
 
     async def _wait(self, timeout: float) -> None:  # noqa: ASYNC109 - the wait itself is the purpose
-        if self._running:
-            await asyncio.wait(set(self._running), timeout=timeout)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while self._running or self._telling or self._again:
+                    if jobs := {*self._running, *self._again}:
+                        await asyncio.wait(jobs)
+                    elif self._telling:
+                        self._quiet.clear()
+                        await self._quiet.wait()
 
     async def _release(self, tasks: Sequence[ClaimedTask]) -> None:
         releases = [
@@ -246,7 +261,7 @@ class Runtime:
     def _start(self) -> None:
         """Start handlers while there are slots and tasks."""
         while self._ahead and self._active < self.settings.concurrency and not self._stopping.is_set():
-            task = self._ahead.pop(0)
+            task = self._ahead.popleft()
             running = Running(task, self.handlers[task.execution_kind])
             self._active += 1
             job = asyncio.get_running_loop().create_task(self._work(running))
@@ -259,49 +274,67 @@ class Runtime:
     # One task.
 
     async def _work(self, running: Running) -> None:
-        task = running.task
+        """Run the handler. Its slot is free when it has returned; telling the store goes on without it."""
+        command = None
         try:
-            try:
-                command = await self._outcome(running)
-            finally:
-                self._active -= 1
-                self._room.set()
-                self._start()
-            if command is not None:
-                await self._tell(task, command)
+            command = await self._outcome(running)
         except asyncio.CancelledError:
             if running.interrupt.error is None:
                 raise
-        except Exception:
-            log.exception("the end of %s could not be told; its lease will expire", task.execution_id)
         finally:
-            task.let_go("its handler")
-            del self._running[asyncio.current_task()]  # type: ignore[arg-type]
+            del self._running[running.job]  # type: ignore[arg-type]
+            self._active -= 1
+            if command is None:
+                running.task.let_go("its handler")
+            else:
+                self._telling += 1
+                self.worker.outbox.tell(command, partial(self._told, running.task, command))
+            self._room.set()
+            if self._ahead:
+                self._start()
 
-    async def _tell(self, task: ClaimedTask, command: Complete | Fail | Release) -> None:
+    def _told(self, task: ClaimedTask, command: Complete | Fail | Release, reply: Any) -> None:
+        """The store has answered: the task is over, or is told again."""
+        self._telling -= 1
+        if isinstance(reply, BaseException):
+            job = asyncio.get_running_loop().create_task(self._tell(task, command, reply))
+            self._again.add(job)
+            job.add_done_callback(self._again.discard)
+        else:
+            task.let_go("its handler")
+        if not self._telling:
+            self._quiet.set()
+
+    async def _tell(
+        self, task: ClaimedTask, command: Complete | Fail | Release, error: BaseException
+    ) -> None:
         """Tell the store how the handler ended, again and again while the lease lives."""
         try:
-            await task.end(command, repeat=True)
-        except FlowFabricError as error:
-            if is_loss(error) or transient(error) or not isinstance(command, Complete):
-                log.warning("%s: %s was refused: %s", task.execution_id, type(command).__name__, error)
-            else:  # the result itself is refused, too large for instance: that is a failure of the handler
-                await self._refuse(task, error)
+            if transient(error):
+                await self.worker.outbox.send(command, task.hold)
+            elif isinstance(command, Complete) and isinstance(error, FlowFabricError) and not is_loss(error):
+                # The result itself is refused, too large for instance: that is a failure of the handler.
+                await self.worker.outbox.send(refusal(task, error), task.hold)
+            else:
+                self._lost(task, command, error)
+        except Exception as last:  # noqa: BLE001 - whatever it is, it is logged, and the lease expires
+            self._lost(task, command, last)
+        finally:
+            task.let_go("its handler")
 
-    async def _refuse(self, task: ClaimedTask, error: FlowFabricError) -> None:
-        fail = Fail(
-            execution_id=task.execution_id, fence=task.task.fence, reason=f"the result is refused: {error}",
-            category="invalid_result",
-        )  # fmt: skip
-        with contextlib.suppress(FlowFabricError):
-            await self.worker.outbox.send(fail, task.hold)
+    @staticmethod
+    def _lost(task: ClaimedTask, command: Complete | Fail | Release, error: BaseException) -> None:
+        defect = None if isinstance(error, FlowFabricError) else error
+        log.warning(
+            "%s: %s was refused: %s", task.execution_id, type(command).__name__, error, exc_info=defect
+        )
 
     async def _outcome(self, running: Running) -> Complete | Fail | Release | None:
         """Run the handler; return what is to be told, or nothing when the task is not ours any more."""
         task, handler = running.task, running.handler
         timer = self._deadline(running)
         try:
-            value = await interruptible(self._layered(running), running.interrupt)
+            value = await interruptible(self._begin(running), running.interrupt)
             if running.context is not None:
                 await running.context.flush()
             if running.interrupt.error is not None:  # it was swallowed: the work is void all the same
@@ -323,9 +356,9 @@ class Runtime:
     def _deadline(self, running: Running) -> asyncio.TimerHandle | None:
         """Stop the handler when its time is over; the engine decides what follows."""
         task = running.task.task
-        ends = [at for at in (task.attempt_deadline_at, task.execution_deadline_at) if at]
-        if not ends:
+        if not task.attempt_deadline_at and not task.execution_deadline_at:
             return None
+        ends = [at for at in (task.attempt_deadline_at, task.execution_deadline_at) if at]
         # The store's clock counts: it said when the lease ends, and the lease began when the claim was answered.
         left = (min(ends) - (task.lease_expires_at - self.worker.lease_ttl_ms)) / 1000
         left -= time.monotonic() - running.task.hold.since
@@ -335,19 +368,21 @@ class Runtime:
 
     # The handler itself.
 
-    async def _layered(self, running: Running) -> Any:
+    def _begin(self, running: Running) -> Coroutine[Any, Any, Any]:
+        """Return what runs the handler, with every layer around it."""
         if not self._layers:
-            return await self._call(running)
+            return self._called(running)
         task = running.task
 
         async def run() -> Any:
-            return await self._call(running)
+            return await self._called(running)
 
         for layer in reversed(self._layers):
             run = _around(layer, task.execution_kind, task.execution_id, run)
-        return await run()
+        return run()
 
-    async def _call(self, running: Running) -> Any:
+    def _called(self, running: Running) -> Coroutine[Any, Any, Any]:
+        """Call the handler where it belongs; an input that does not fit is refused here."""
         task, handler = running.task, running.handler
         try:
             values = handler.signature.unbind(task.task.input, task.task.payload_encoding)
@@ -357,18 +392,16 @@ class Runtime:
             assert self._resolver is not None, "the app gives a resolver with its dependencies"
             values[name] = self._resolver.get(type_)
         if handler.context:
-            running.context = Context(task, handler.codec, self._submitter)
-            values[handler.context] = running.context
+            context = running.context = Context(task, handler.codec, self._submitter)
+            values[handler.context] = context if handler.executor == "loop" else SyncContext(context)
         if handler.executor == "process":
-            return await self._processes.run(running.interrupt, handler.function, values)
-        if handler.executor == "thread":
-            if running.context is not None:
-                values[handler.context] = SyncContext(running.context)
-            placed, named = handler.signature.order(values)
-            return await self._threads.run(running.interrupt, lambda: handler.function(*placed, **named))
+            return self._processes.run(running.interrupt, handler.function, values)
         placed, named = handler.signature.order(values)
-        value = handler.function(*placed, **named)
-        return await value if inspect.isawaitable(value) else value
+        if handler.executor == "thread":
+            return self._threads.run(running.interrupt, partial(handler.function, *placed, **named))
+        if handler.kind in self._async:
+            return handler.function(*placed, **named)  # type: ignore[no-any-return]
+        return _plainly(handler.function, placed, named)
 
     # For the watch.
 
@@ -379,6 +412,12 @@ class Runtime:
     def _in_threads(self) -> list[str]:
         kinds = (running.handler for running in list(self._running.values()))
         return sorted({handler.kind for handler in kinds if handler.executor == "thread"})
+
+
+async def _plainly(function: Callable[..., Any], placed: list[Any], named: dict[str, Any]) -> Any:
+    """Call what is no coroutine function but may return something to be awaited."""
+    value = function(*placed, **named)
+    return await value if inspect.isawaitable(value) else value
 
 
 def _around(layer: Layer, kind: str, execution_id: str, run: Any) -> Any:

@@ -6,7 +6,9 @@ import asyncio
 import logging
 import random
 import time
-from typing import Any, Final, TypeVar, cast
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.errors import FlowFabricError, Infrastructure, ResourceExhausted
@@ -45,21 +47,28 @@ class Backoff:
         await asyncio.sleep(pause * (0.5 + random.random() / 2))  # noqa: S311 - spreads calls, guards nothing
 
 
+Done = Callable[[Any], None]
+"""Takes the answer of a command, or the error that refuses it."""
+
+
 class Outbox:
     """Collects the commands of one turn of the event loop and sends them in one call."""
 
     def __init__(self, store: Commands) -> None:
         self._store = store
-        self._waiting: list[tuple[Command[Any], asyncio.Future[Any]]] = []
+        self._waiting: list[tuple[Command[Any], Done]] = []
         self._sending: set[asyncio.Task[None]] = set()
+
+    def tell(self, command: Command[Any], done: Done) -> None:
+        """Send a command with the next call, and have its answer taken."""
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self._send)
+        self._waiting.append((command, done))
 
     def post(self, command: Command[R]) -> asyncio.Future[R]:
         """Send a command with the next call; the future takes the answer, or the error that refuses it."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[R] = loop.create_future()
-        if not self._waiting:
-            loop.call_soon(self._send)
-        self._waiting.append((command, future))
+        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self.tell(command, partial(_settle, future))
         return future
 
     async def send(self, command: Command[R], hold: Hold | None = None) -> R:
@@ -93,23 +102,26 @@ class Outbox:
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)
 
-    async def _call(self, part: list[tuple[Command[Any], asyncio.Future[Any]]]) -> None:
+    async def _call(self, part: list[tuple[Command[Any], Done]]) -> None:
         try:
             replies: list[Any] = await self._store.apply_many([command for command, _ in part])
         except FlowFabricError as error:
             replies = [error] * len(part)
         except BaseException as error:
-            for _, future in part:
-                if not future.done():
-                    future.set_exception(cast("Exception", error))
+            for _, done in part:
+                done(error)
             raise
-        for (_, future), reply in zip(part, replies, strict=True):
-            if future.done():
-                continue
-            if isinstance(reply, FlowFabricError):
-                future.set_exception(reply)
-            else:
-                future.set_result(reply)
+        for (_, done), reply in zip(part, replies, strict=True):
+            done(reply)
+
+
+def _settle(future: asyncio.Future[Any], reply: Any) -> None:
+    if future.done():
+        return
+    if isinstance(reply, BaseException):
+        future.set_exception(reply)
+    else:
+        future.set_result(reply)
 
 
 def _lives(hold: Hold | None) -> bool:

@@ -218,7 +218,7 @@ class ClaimedTask:
 
     async def renew_lease(self) -> Renewed:
         """Renew by hand; a thread does it anyway."""
-        return await self.send(self.hold.renewal)
+        return await self.send(self.hold.renewal())
 
     async def update_progress(self, pct: int | None = None, message: str | None = None) -> None:
         """Say how far it is."""
@@ -263,6 +263,7 @@ class ClaimedTask:
 
     async def read_stream(self, from_: str = "start", to: str = "end", limit: int = 50) -> StreamPage:
         """Read frames of this attempt, both ends included."""
+        self._check()
         return await self.worker.store.read(
             ReadStream(
                 execution_id=self.execution_id,
@@ -275,6 +276,7 @@ class ClaimedTask:
 
     async def tail_stream(self, after: str = "0-0", block: Duration = 0, limit: int = 50) -> StreamPage:
         """Read what follows a cursor; when there is nothing, wait for it that long."""
+        self._check()
         question = TailStream(
             execution_id=self.execution_id, attempt_index=self.attempt_index, after=after, count=limit
         )
@@ -282,6 +284,7 @@ class ClaimedTask:
 
     async def resume_signals(self) -> tuple[SignalView, ...]:
         """Return the signals that ended the last suspension of this attempt."""
+        self._check()
         if self.task.resume is not None:
             return self.task.resume_signals
         return await self.worker.store.read(ObserveSignals(execution_id=self.execution_id))

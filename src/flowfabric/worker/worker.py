@@ -65,6 +65,7 @@ class Worker:
         self.outbox = Outbox(store)
         self.renewer = Renewer(store, self.lease_ttl_ms, connect, watch)
         self.closed = False
+        self._waits = isinstance(store, Waits)
         self._owns_store = False
         self._unanswered: Claim | None = None
         self._permits = permits or max(1, settings.concurrency)
@@ -147,7 +148,7 @@ class Worker:
         sent = time.monotonic()
         wait_ms = millis(wait, "wait")
         claimed = Claimed(())
-        if not wait_ms or not isinstance(self.store, Waits):
+        if not wait_ms or not self._waits:
             claimed = await claim_when_ready(self.store, claim)
         if wait_ms and not claimed.tasks:
             claimed = await claim_when_ready(self.store, claim, wait_ms)
