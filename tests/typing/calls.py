@@ -7,9 +7,22 @@ from __future__ import annotations
 
 from typing import assert_type
 
-from flowfabric import Context, FlowFabric, Run, SyncContext, SyncRun, provided
+from flowfabric import AttemptStarted, Context, FlowFabric, Frame, Run, SyncContext, SyncRun, provided
+from flowfabric.model.state import Public
 
 app = FlowFabric()
+
+
+class Plain:
+    """A codec of the user's."""
+
+    name = "plain"
+
+    def encode(self, value: object) -> bytes:
+        return str(value).encode()
+
+    def decode(self, data: bytes, type_: object) -> str:
+        return data.decode()
 
 
 class Client:
@@ -57,6 +70,21 @@ async def runs_carry_the_type_of_the_result() -> None:
     )
     assert_type(app.run("id", double), Run[int])
     assert_type(app.run("id", measure), Run[float])
+
+
+async def everything_else_has_types(run: Run[int]) -> None:
+    other = FlowFabric("work.db", codec=Plain(), namespace="team", patience="5s")
+    other.provide(Client, Client)
+    async with other.worker(concurrency=4, lanes=["slow"], lease_ttl="5s"):
+        async for item in run.stream():
+            if isinstance(item, Frame):
+                assert_type(item.text, str)
+            else:
+                assert_type(item, AttemptStarted)
+    assert_type((await run.status()).state, Public)
+    assert_type([event.event for event in await run.history()], list[str])
+    FlowFabric(codec="json")  # type: ignore[arg-type]
+    await run.signal(1)  # type: ignore[arg-type]
 
 
 async def children_do_too(ctx: Context, sync: SyncContext) -> None:

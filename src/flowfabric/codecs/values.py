@@ -70,7 +70,7 @@ _ENCODER: Final = msgspec.json.Encoder(enc_hook=_dump)
 class JsonCodec:
     """JSON through msgspec, which checks types while it reads."""
 
-    name: Final = "json"
+    name = "json"
 
     def encode(self, value: Any) -> bytes:
         """Write a value as JSON."""
