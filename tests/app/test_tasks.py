@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -83,6 +85,20 @@ def test_what_cannot_be_meant_is_refused_where_it_is_said(options: dict[str, Any
 def test_function_without_a_name_needs_one() -> None:
     with pytest.raises(InvalidInput, match="needs one"):
         FlowFabric().task(lambda: None)
+
+
+def test_what_is_no_function_that_returns_is_no_task() -> None:
+    async def streams() -> AsyncIterator[int]:
+        yield 1
+
+    def lists() -> Iterator[int]:
+        yield 1
+
+    for function in (streams, lists):
+        with pytest.raises(TypeError, match=r"yields: a task returns its result, and streams with ctx\.emit"):
+            FlowFabric().task(function)
+    with pytest.raises(TypeError, match="is no function"):
+        FlowFabric().task(partial(len, []))
 
 
 def test_defaults_become_the_policy() -> None:

@@ -120,6 +120,7 @@ class FlowFabric(Submitter):
         """
 
         def declare(declared: F) -> F:
+            _check_function(declared)
             said = Options(**options)
             task = Declared(
                 kind=kind_of(declared, name, version),
@@ -260,6 +261,15 @@ class FlowFabric(Submitter):
     def sync(self) -> SyncFlowFabric:
         """The same for code that is not async: `app.sync.submit(review, "text").result(timeout="1m")`."""
         return SyncFlowFabric(self._core, NOTHING)
+
+
+def _check_function(function: Callable[..., Any]) -> None:
+    if not inspect.isroutine(function):
+        raise TypeError(f"{function!r} is no function: put @app.task over a def or an async def")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(
+            f"{function.__qualname__} yields: a task returns its result, and streams with ctx.emit"
+        )
 
 
 def _executor(function: Callable[..., Any], said: Executor | None) -> Executor:

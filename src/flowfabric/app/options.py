@@ -68,11 +68,6 @@ class Options:
     """Of two submissions with one key the second finds the first."""
 
     @property
-    def given(self) -> bool:
-        """Whether anything is said."""
-        return self != NOTHING
-
-    @property
     def has_policy(self) -> bool:
         """Whether anything is said that policies decide."""
         return any(getattr(self, name) is not None for name in _POLICY)

@@ -48,6 +48,8 @@ class Submitter(Submits):
     def __init__(self, core: Core, options: Options) -> None:
         self._core = core
         self._options = options
+        self._says_something = options != NOTHING
+        self._decides_policy = options.has_policy
 
     def _call(
         self, task: Callable[..., Any] | str, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -76,7 +78,7 @@ class Submitter(Submits):
         self, kind: str, defaults: Options, policy: bytes, written: tuple[bytes, str], returns: Any
     ) -> Call[Any]:
         own = self._options
-        said = own.over(defaults) if own.given else defaults
+        said = own.over(defaults) if self._says_something else defaults
         command = CreateExecution(
             execution_id=new_uuid(),
             execution_kind=kind,
@@ -87,7 +89,7 @@ class Submitter(Submits):
             priority=said.priority,
             idempotency_key=said.key or "",
             tags=said.tag_pairs(),
-            policy=said.policy() if own.has_policy else policy,
+            policy=said.policy() if self._decides_policy else policy,
             fairness_key=said.fairness_key or "",
         )
         delay = None if said.delay is None else millis(said.delay, "delay")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
 
 import msgspec
+from msgspec.structs import asdict
 
 from flowfabric.codecs.values import (
     BYTES,
@@ -103,8 +104,10 @@ class Signature:
             return self._otherwise(data, encoding, fault)
         if type(found) is not self._struct:  # the codec minds no types
             return self._otherwise(data, encoding, None)
-        values = ((name, getattr(found, name)) for name in self._names)
-        return {name: value for name, value in values if value is not _ABSENT}
+        values = asdict(found)
+        if len(self._required) == len(values):
+            return values
+        return {name: value for name, value in values.items() if value is not _ABSENT}
 
     def order(self, values: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Arrange all values of a call, the skipped parameters' too, as Python wants them: by place and by name."""
@@ -126,6 +129,8 @@ class Signature:
 
     def _with_names(self, given: dict[str, Any]) -> dict[str, Any]:
         """Refuse names that are unknown, and the lack of those that are required."""
+        if given.keys() <= self.types.keys() and given.keys() >= self._required:
+            return given
         for name in given:
             if name not in self.types:
                 takes = ", ".join(self._names) or "no arguments"
