@@ -9,6 +9,7 @@ import pytest
 
 from flowfabric.model.contracts.create import PauseLane, UnpauseLane
 from flowfabric.model.contracts.reads import ListExecutions, ListLanes, ListWorkers
+from flowfabric.model.contracts.upkeep import MarkLeaseExpired
 from flowfabric.model.presence import RENOTE_MS
 from flowfabric.storage.valkey import ClusterStore, keys
 from support.driver import Driver
@@ -94,7 +95,9 @@ async def test_none_is_true_although_nobody_told(spread: Driver, other: Driver) 
 
 async def test_a_hint_that_is_wrong_costs_a_look_and_nothing_else(spread: Driver, other: Driver) -> None:
     await spread.create(priority=5)
-    second, third = await spread.create(), await spread.create()
+    second = await spread.create()
+    spread.clock.advance(1)
+    third = await spread.create()
     assert await spread.claim()
     deafen(spread)
     assert (await other.claim_one()).execution_id == second
@@ -209,3 +212,37 @@ async def test_a_paused_lane_is_paused_in_every_partition(
     assert lane.paused_at == 0
     assert await other.claim()
     assert await spread.claim()
+
+
+async def test_a_repeat_gets_the_same_tasks_and_disturbs_nothing(spread: Driver) -> None:
+    for _ in range(6):
+        await spread.create()
+    one = await spread.claim(claim_id="one")
+    several = await spread.claim(claim_id="several", max_tasks=3)
+    before = await spread.store.dump()
+    assert await spread.claim(claim_id="one") == one
+    assert await spread.claim(claim_id="several", max_tasks=3) == several
+    assert await spread.store.dump() == before
+
+
+async def test_a_repeat_in_another_process_gives_back_what_it_took(spread: Driver, other: Driver) -> None:
+    first, second = await spread.create(), await spread.create()
+    assert await other.claim(worker_instance_id="w2-a", lanes=("none",)) == ()
+    tasks = await spread.claim(claim_id="c")
+    assert [task.execution_id for task in tasks] == [min(first, second)]
+    await other.claim(worker_instance_id="w2-a", lanes=("default",), kinds=("none",))  # it knows the lane now
+    assert await other.claim(claim_id="c") == tasks
+    left = max(first, second)
+    assert (await spread.events(left))[-1] == "released"
+    assert (await spread.claim_one(claim_id="d")).execution_id == left
+
+
+async def test_what_a_claim_held_once_is_no_repeat(spread: Driver) -> None:
+    made = await spread.create()
+    await spread.claim(claim_id="c", lease_ttl_ms=1_000)
+    spread.clock.advance(1_000)
+    await spread.store.apply(MarkLeaseExpired(execution_id=made))
+    (task,) = await spread.claim(claim_id="c")
+    assert (task.execution_id, task.attempt_type) == (made, "reclaim")
+    await spread.complete(task)
+    assert await spread.claim(claim_id="c") == ()

@@ -17,6 +17,7 @@ from support.simulation.campaign import run_seed
 from support.simulation.compare import Disagreement
 
 PROGRESS_SECONDS = 30.0
+END_SECONDS = 60.0
 
 
 class Plan(NamedTuple):
@@ -52,11 +53,12 @@ def _campaign(options: Any, names: list[str], first: int) -> int:
     plan = Plan(names, options.commands)
     context = multiprocessing.get_context("spawn")
     results: Any = context.Queue()
+    stopping: Any = context.Event()
     until = time.time() + options.minutes * 60
     workers = [
         context.Process(
             target=_work,
-            args=(results, first + n, options.processes, plan, until, options.keep_going),
+            args=(results, stopping, first + n, options.processes, plan, until, options.keep_going),
             daemon=True,
         )
         for n in range(options.processes)
@@ -67,7 +69,9 @@ def _campaign(options: Any, names: list[str], first: int) -> int:
     try:
         done = _watch(results, workers, until, failures, stop=not options.keep_going)
     finally:
-        for worker in workers:
+        stopping.set()
+        for worker in workers:  # each stops the servers that it has started
+            worker.join(END_SECONDS)
             worker.terminate()
             worker.join()
     _say(f"{done} sequences of {options.commands} actions from seed {first}, {sum(failures.values())} failed")
@@ -104,9 +108,11 @@ def _watch(results: Any, workers: list[Any], until: float, failures: Counter[str
     return done
 
 
-def _work(results: Any, seed: int, step: int, plan: Plan, until: float, keep_going: bool) -> None:
+def _work(
+    results: Any, stopping: Any, seed: int, step: int, plan: Plan, until: float, keep_going: bool
+) -> None:
     known: set[str] = set()
-    while time.time() < until:
+    while time.time() < until and not stopping.is_set():
         failure = _attempt(seed, plan, known)
         if failure is None:
             results.put(("done", seed))

@@ -19,14 +19,17 @@ from flowfabric.model.contracts.lease import Claim, Claimed, Release, Task
 from flowfabric.model.ids import mint
 from flowfabric.storage.valkey.cluster import Cluster, raised
 from flowfabric.storage.valkey.hints import Head, Hints, Note
-from flowfabric.storage.valkey.keys import Layout, leases
+from flowfabric.storage.valkey.keys import Layout
 from flowfabric.storage.valkey.operations import OPERATIONS, Call
 from flowfabric.storage.valkey.operations.calls import encode
 
 ROUNDS: Final = 50
 """How often a claim looks again when others were faster everywhere."""
 MAX_LOOK: Final = 256
+REMEMBERED: Final = 10_000
+"""How many claims of its own a process remembers."""
 ONE_OF_SEVERAL: Final = b""
+NOTHING_NEW: Final = b"only"
 Asked = Callable[[Sequence[tuple[str, Call]]], Awaitable[list[Any]]]
 """Calls functions in homes and returns what they answered, or errors in place."""
 
@@ -61,10 +64,12 @@ class Claimer:
         self._apply = apply
         self._time = time
         self._number = number
+        self._sent: dict[tuple[str, str], None] = {}
 
     async def claim(self, command: Claim) -> Claimed:
         """Select and lease the best work of some lanes."""
-        if command.max_tasks == 1 and self._hints.know(command.lanes):
+        known = self._sent_before(command)
+        if command.max_tasks == 1 and not known and self._hints.know(command.lanes):
             found = await self._by_hint(command)
             if found is not None:
                 return found
@@ -74,8 +79,8 @@ class Claimer:
             wanted = command.max_tasks - len(taken)
             # Where others were faster, the next look reaches further, and each claimer chooses for itself.
             look = await self._look(command, min(wanted << 2 * turn, MAX_LOOK), repeat=not turn)
-            if look.held:
-                return await self._again(command, look.held)
+            if look.held and (repeated := await self._again(command, look.held)):
+                return repeated
             if not look.best:
                 break
             best = [head for head, _ in look.best]
@@ -87,6 +92,18 @@ class Claimer:
                 break
         return Claimed(tuple(taken))
 
+    def _sent_before(self, command: Claim) -> bool:
+        """Whether this process has sent the claim before: then what it holds is asked for before anything is taken."""
+        if not command.claim_id:
+            return False
+        name = (command.worker_instance_id, command.claim_id)
+        if name in self._sent:
+            return True
+        self._sent[name] = None
+        if len(self._sent) > REMEMBERED:
+            del self._sent[next(iter(self._sent))]
+        return False
+
     async def _by_hint(self, command: Claim) -> Claimed | None:
         best = self._hints.best(command)
         if best is None:
@@ -96,7 +113,8 @@ class Claimer:
         if not command.claim_id:
             (answer,) = raised(await self._ask([(best.home, call)]))
             return answer if answer.tasks else None
-        # Whether it is a repeat is asked at the same time: that costs nothing when it is not, as nearly always.
+        # Whether it repeats one of another process is asked at the same time: that costs nothing when it does not, as
+        # nearly always. If it does, what was taken is given back.
         held, answers = await asyncio.gather(self._held(command), self._ask([(best.home, call)]))
         (answer,) = raised(answers)
         before = set(held) - {task.execution_id for task in answer.tasks}
@@ -109,20 +127,13 @@ class Claimer:
         return await self._again(command, sorted(before))
 
     async def _held(self, command: Claim) -> list[str]:
-        name = leases(command.worker_instance_id)
+        packed, now = _packed(command), self._time()
         answers = raised(
             await self._cluster.per_server(
-                self._layout.homes,
-                lambda homes: (
-                    "FCALL_RO", "ff_each", 1, homes[0], self._layout.width, "HGETALL", name, 0, *homes,
-                ),
+                self._layout.homes, lambda homes: ("FCALL_RO", "ff_held", 1, homes[0], now, packed, *homes)
             )
-        )  # fmt: skip
-        wanted = command.claim_id.encode()
-        flats = [flat for answer in answers for flat in answer[1:]]
-        return [
-            flat[at].decode() for flat in flats for at in range(0, len(flat), 2) if flat[at + 1] == wanted
-        ]
+        )
+        return [execution_id.decode() for answer in answers for execution_id in answer]
 
     async def _look(self, command: Claim, count: int, *, repeat: bool) -> Look:
         """Ask every server for its best; and on the first time, what the claim holds already."""
@@ -163,14 +174,14 @@ class Claimer:
             raised(answers)
         return taken
 
-    async def _again(self, command: Claim, held: list[str]) -> Claimed:
-        """Return the tasks that a claim holds already."""
+    async def _again(self, command: Claim, held: list[str]) -> Claimed | None:
+        """Return the tasks that a claim holds already; nothing when their leases have ended meanwhile."""
         homes = dict.fromkeys(self._layout.home_of(execution_id) for execution_id in held)
-        call = Call(command, OPERATIONS[Claim], (_packed(command), b"", b"", b"repeat"))
+        call = Call(command, OPERATIONS[Claim], (_packed(command), b"", b"", NOTHING_NEW))
         answers = raised(await self._ask([(home, call) for home in homes]))
         tasks = [task for answer in answers for task in answer.tasks]
         # Ids of leases follow each other in the order in which they were taken.
-        return Claimed(tuple(sorted(tasks, key=lambda task: task.fence.lease_id)))
+        return Claimed(tuple(sorted(tasks, key=lambda task: task.fence.lease_id))) if tasks else None
 
 
 def _enough(best: list[tuple[Head, bool]], wanted: int) -> int:

@@ -20,13 +20,24 @@ reading('ff_each', function(_, args)
   return found
 end)
 
--- What a worker instance holds from one claim, in a home.
-local function held(keys, command, found)
+-- What a worker instance holds from one claim, in a home, as long as those leases live.
+local function held(space, keys, command, found)
   local flat = redis.call('HGETALL', keys.leases(command.worker_instance_id))
   for i = 1, #flat, 2 do
-    if flat[i + 1] == command.claim_id then found[#found + 1] = flat[i] end
+    local run = flat[i + 1] == command.claim_id and space:find(flat[i])
+    if run and run.ownership_state == 'leased' and run.claim_id == command.claim_id
+      and run.current_worker_instance_id == command.worker_instance_id and run.lease_expires_at > space.now then
+      found[#found + 1] = flat[i]
+    end
   end
 end
+
+-- ff_held <home> <now or ''> <packed Claim> <home ...>: the ids that a claim holds already.
+reading('ff_held', function(_, args)
+  local command, space, found = ff.as('Claim', cmsgpack.unpack(args[2])), ff.new_space(ff.keys.SINGLE, args[1], 0), {}
+  for i = 3, #args do held(space, ff.keys.at(args[i]), command, found) end
+  return found
+end)
 
 -- How queues begin: home, lane, route, score and id of each that is not empty.
 local function begin(fronts, heads)
@@ -48,7 +59,7 @@ reading('ff_look', function(_, args)
   local space, mine, served, others = ff.new_space(ff.keys.SINGLE, args[1], 0), {}, {}, {}
   for i = 3, #args do
     local keys = ff.keys.at(args[i])
-    if command.claim_id ~= '' then held(keys, command, mine) end
+    if command.claim_id ~= '' then held(space, keys, command, mine) end
     ff.routes(keys, command.lanes, command.kinds, command.capabilities, served, others)
   end
   local best, heads = {}, {}
@@ -77,10 +88,10 @@ end)
 
 -- ff_reserve <home> <time> <namespace> <key> <id or ''> <window> <step>: let an idempotency key stand for an id that lives
 -- in another partition. Step '0' reserves it; without an id, it only looks. Until its execution is known to exist, the
--- id is kept in a list of its own, with 1 behind it when several callers were told of it, so that the next caller
--- creates it if this one did not come to it. Step '1' confirms that it exists; step '-' gives the key back to be free,
--- unless somebody else was told. Reply: the id that the key stands for, and 0 when it does so from now on, 1 when that is
--- confirmed, 2 when it was reserved before.
+-- key holds a list: the id, so that the next caller creates it if this one did not come to it; 1 when several callers
+-- were told of it; and what the key held before, when that had expired. Step '1' confirms that the execution exists; step '-'
+-- puts back what was there before, unless somebody else was told. Reply: the id that the key stands for, and 0 when it does so
+-- from now on, 1 when that is confirmed, 2 when it was reserved before.
 redis.register_function('ff_reserve', function(keys, args)
   local space = ff.new_space(keys[1], args[1], 0)
   local namespace, key, id, window, step = unpack(args, 2, 6)
@@ -88,19 +99,21 @@ redis.register_function('ff_reserve', function(keys, args)
   local live = memo and memo.expires_at > space.now
   local known = live and cmsgpack.unpack(memo.value)
   if type(known) == 'string' then return {known, 1} end
-  local record
+  local record, until_when = nil, live and memo.expires_at or math.min(space.now + tonumber(window), ff.limits.MAX_INT)
   if known and (step == '0' or known[1] ~= id) then
-    if known[2] or id == '' or step ~= '0' then return {known[1], 2} end
-    record = {known[1], 1}
-  elseif id == '' or (step == '-' and (not known or known[2])) then
+    if known[2] == 1 or id == '' or step ~= '0' then return {known[1], 2} end
+    record = cmsgpack.pack({known[1], 1, known[3], known[4]})
+  elseif id == '' or (step == '-' and (not known or known[2] == 1)) then
     return {'', 0}
-  elseif step ~= '-' then
-    record = step == '1' and id or {id}
+  elseif step == '1' then
+    record = cmsgpack.pack(id)
+  elseif step == '0' then
+    record = cmsgpack.pack({id, 0, memo and memo.value or '', memo and memo.expires_at or 0})
+  elseif known[3] ~= '' then
+    record, until_when = known[3], known[4]
   end
-  space:put('memo', record and ff.new('Memo', {
-    value = cmsgpack.pack(record),
-    expires_at = live and memo.expires_at or math.min(space.now + tonumber(window), ff.limits.MAX_INT),
-  }) or false, 'create', namespace, key)
+  space:put('memo', record and ff.new('Memo', {value = record, expires_at = until_when}) or false,
+    'create', namespace, key)
   ff.flush(space)
   return {known and known[1] or id, known and 2 or 0}
 end)

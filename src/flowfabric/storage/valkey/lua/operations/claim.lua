@@ -3,7 +3,8 @@
 -- Keys      any of the store; on a cluster, of one partition
 -- Command   Claim
 -- Blobs     on a cluster: the score and the id of the best work elsewhere, behind which nothing is taken ('' for none);
---           '' when this call is one of several of the same claim, which is not repeated then
+--           '' when this call is one of several of the same claim, which is not repeated then, and 'only' when nothing
+--           but a repeat is wanted
 -- Reply     one task for each execution (tasks.lua), the best first; none when there is nothing to do
 -- Keeps     every execution has at most one lease; a repeat with the same claim_id, while those leases live, gets the
 --           same tasks; "none" is truthful
@@ -38,7 +39,7 @@ ff.operation('ff_claim', 'Claim', function(space, command, blobs)
   local bound = blobs[1] and blobs[1] ~= '' and {score = tonumber(blobs[1]), id = blobs[2]}
   if command.claim_id ~= '' and blobs[3] ~= '' then
     local held = living(space, command)
-    if held[1] then return tasks_of(space, held) end
+    if held[1] or blobs[3] == 'only' then return tasks_of(space, held) end
   end
   local routes = ff.routes(space.keys, command.lanes, command.kinds, command.capabilities, {})
   local following = ff.queue(space, routes, command.namespace, command.max_tasks)
