@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import signal
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -35,4 +36,12 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 @pytest.fixture
 def ff(place: Place) -> Ff:
     """`ff` in a process of its own, for which this store is the default."""
-    return Ff(place)
+    return Ff(place.url)
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let the programs that a test starts hear SIGINT; a run in the background of a script ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

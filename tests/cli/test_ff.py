@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -63,14 +62,6 @@ def test_the_demonstration_survives_its_murder(tmp_path: Path) -> None:
     assert place("carol approves") < place("signal approved accepted")
     assert "\x1b" not in ended.stdout
     assert sum("completed" in line and "  completed  " in line for line in lines) == 5
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """Let the programs that a test starts hear SIGINT; a run in the background of a script ignores it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("interruptible")

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from flowfabric.cli import main
-from support.working import Place
 
 
 class Ended(NamedTuple):
@@ -36,10 +35,9 @@ class Ended(NamedTuple):
 class Ff:
     """Runs commands against one store."""
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, url: str) -> None:
         self.environ = {name: value for name, value in os.environ.items() if not name.startswith("FF_")} | {
-            "FF_STORE": place.url
+            "FF_STORE": url
         }
 
     async def start(self, *arguments: str) -> asyncio.subprocess.Process:

@@ -11,6 +11,7 @@ import flowfabric
 from flowfabric.cli import (
     admin,
     demonstration,
+    dev,
     following,
     listing,
     looking,
@@ -18,12 +19,25 @@ from flowfabric.cli import (
     server,
     signalling,
     submitting,
+    working,
 )
 from flowfabric.cli.exits import Exit, Refused, code_of, sentence
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.server.variables import BadSetting
 
-ROOMS = (demonstration, server, submitting, listing, looking, following, signalling, operating, admin)
+ROOMS = (
+    demonstration,
+    dev,
+    server,
+    working,
+    submitting,
+    listing,
+    looking,
+    following,
+    signalling,
+    operating,
+    admin,
+)
 """Each adds its commands, in the order of the list that `ff --help` prints."""
 
 

@@ -1,0 +1,37 @@
+"""`ff dev`: a server, a worker that is started anew when code changes, and what happens, in one terminal."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import Any
+
+
+def add(commands: Any) -> None:
+    """Describe the command."""
+    about = "a server, a worker that is started anew when code changes, and what happens, in one terminal"
+    parser = commands.add_parser("dev", help=about, description=about)
+    parser.add_argument("app", metavar="MODULE:APP", help="where the app is, as in shop.tasks:app")
+    parser.add_argument(
+        "--store",
+        metavar="URL",
+        default="",
+        help="path or URL of the store (default: FF_STORE, else a file of yours)",
+    )
+    parser.add_argument(
+        "--listen",
+        metavar="HOST:PORT",
+        default="127.0.0.1:9090",
+        help="where to listen (default: 127.0.0.1:9090)",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Run until Ctrl-C, which is the way to end it."""
+    from flowfabric.cli.developing import develop  # noqa: PLC0415 - what serves loads only to serve
+
+    try:
+        return asyncio.run(develop(given.app, given.store, given.listen))
+    except KeyboardInterrupt:
+        return 0

@@ -1,0 +1,104 @@
+"""`ff worker`: run the tasks of an app until a signal ends it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib
+import os
+import signal
+import sys
+import threading
+from typing import Any
+
+from flowfabric.app import FlowFabric
+from flowfabric.cli.exits import Exit, Refused
+from flowfabric.server.logs import configure
+
+
+def add(commands: Any) -> None:
+    """Describe the command."""
+    about = "run the tasks of an app until SIGTERM or Ctrl-C"
+    parser = commands.add_parser("worker", help=about, description=about)
+    parser.add_argument("app", metavar="MODULE:APP", help="where the app is, as in shop.tasks:app")
+    parser.add_argument(
+        "--store",
+        metavar="URL",
+        default="",
+        help="the store of an app that names none itself (default: FF_STORE)",
+    )
+    parser.add_argument(
+        "--lane",
+        action="append",
+        default=[],
+        help="serve this lane; may be repeated (default: those of the tasks)",
+    )
+    parser.add_argument(
+        "--concurrency", type=int, default=16, metavar="N", help="how many tasks run at once (default: 16)"
+    )
+    parser.add_argument(
+        "--capability",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="what this worker can do; may be repeated",
+    )
+    parser.add_argument("--name", default="", help="what it is called in lists and histories")
+    parser.add_argument(
+        "--grace",
+        default="10s",
+        metavar="DURATION",
+        help="how long running tasks get at the end (default: 10s)",
+    )
+    parser.add_argument(
+        "--lease",
+        default="30s",
+        metavar="DURATION",
+        help="after which the work of a dead worker is taken by others (default: 30s)",
+    )
+    parser.add_argument("--no-engine", action="store_true", help="leave timers and retries to others")
+    parser.add_argument("--log-level", default="info", help="debug, info, warning or error (default: info)")
+    parser.add_argument("--while-read", action="store_true", help=argparse.SUPPRESS)
+    parser.set_defaults(run=work)
+
+
+def work(given: argparse.Namespace) -> int:
+    """Work until told to stop."""
+    configure(level=given.log_level)
+    if given.store:
+        os.environ["FF_STORE"] = given.store
+    app = load(given.app)
+    if given.while_read:
+        threading.Thread(target=_stop_with_input, daemon=True).start()
+    asyncio.run(
+        app.worker(
+            lanes=given.lane, concurrency=given.concurrency, capabilities=given.capability,
+            worker_id=given.name, grace=given.grace, lease_ttl=given.lease, engine=False if given.no_engine else None,
+        ).run()
+    )  # fmt: skip
+    return 0
+
+
+def load(target: str) -> FlowFabric:
+    """Import an app by the name of its module and its own, which is `app` when nothing is said."""
+    module, _, name = target.partition(":")
+    if str(here := os.getcwd()) not in sys.path:  # noqa: PTH109 - as text, to compare
+        sys.path.insert(0, here)
+    try:
+        found = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name not in {module, module.partition(".")[0]}:
+            raise
+        raise Refused(
+            f"there is no module {module}; run ff where it lies, or install it", Exit.USAGE
+        ) from error
+    app = getattr(found, name or "app", None)
+    if not isinstance(app, FlowFabric):
+        raise Refused(f"{module} has no FlowFabric called {name or 'app'}; write MODULE:NAME", Exit.USAGE)
+    return app
+
+
+def _stop_with_input() -> None:
+    """Stop as soon as whoever started this worker is gone, however it went."""
+    sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGTERM)
