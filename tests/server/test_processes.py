@@ -21,7 +21,7 @@ from flowfabric.server.tally import Tally
 from support.process import Process, started
 from support.serving import Backend
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+pytestmark = [pytest.mark.every_store, pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")]
 
 
 def scrape(server: Process) -> dict[tuple[str, str], float]:

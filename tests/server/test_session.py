@@ -15,6 +15,7 @@ from support import curl
 from support.process import started
 from support.serving import Backend
 
+pytestmark = pytest.mark.every_store
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guides" / "http-session.md"
 BLOCK = re.compile(r"^```(sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -89,6 +89,14 @@ async def test_a_key_in_another_partition_stands_for_one_execution(spread: Drive
     assert await create(spread, first, idempotency_key="k") == Duplicate(first, Public.WAITING)
 
 
+async def test_a_key_that_stands_for_an_id_elsewhere_is_known_at_its_own_place(spread: Driver) -> None:
+    (first,) = away_from(spread, "k")
+    await create(spread, first, idempotency_key="k")
+    home = store_of(spread)._layout.home_of_key("default", "k")
+    beside = id_in(store_of(spread)._layout.homes.index(home))
+    assert await create(spread, beside, idempotency_key="k") == Duplicate(first, Public.WAITING)
+
+
 async def test_many_at_once_create_one(spread: Driver, other: Driver) -> None:
     wanted = away_from(spread, "k", 8)
     answers = await asyncio.gather(

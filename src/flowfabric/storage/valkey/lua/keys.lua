@@ -19,6 +19,9 @@ function keys.partition(id)                                             -- zset 
   return 'ff:' .. string.match(id, '^{[^}]*}') .. ':ids'
 end
 
+-- Whether an execution lives in a home of a cluster.
+function keys.is_in(home, id) return 'ff:' .. string.match(id, '^{[^}]*}') .. ':' == home end
+
 -- Channels: what is said there wakes whoever listens to the topic of the same name.
 function keys.channel(topic) return 'ff:wake:' .. topic end
 

@@ -5,7 +5,7 @@
 --           when the text was refused: judged after duplicates, as everywhere
 -- Blobs     1 input, 2 policy as it came
 -- Reply     "created" | "duplicate", execution id, public state ('' once it has been purged); on a cluster "reserved" when
---           the key stands for an id of another partition that may not exist yet (ff_reserve)
+--           the key stands for an id of another partition (ff_reserve), of which nothing can be said here
 -- Keeps     an id and a living idempotency key stand for one execution for ever
 
 local function state_of(space, id)
@@ -19,6 +19,7 @@ local function existing(space, command)
     if memo and memo.expires_at > space.now then
       local id = cmsgpack.unpack(memo.value)
       if type(id) == 'table' then return {'reserved', id[1], ''} end
+      if space.numbers and not ff.keys.is_in(space.keys.home, id) then return {'reserved', id, ''} end
       return state_of(space, id)
     end
   end
