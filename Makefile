@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 MINUTES ?= 10
+KILLS ?= 100
 BIN := .venv/bin
 READY := .venv/.ready
 HOUSE := src tests bench
@@ -49,8 +50,9 @@ bench: $(READY)  ## measure both stores beside what their engines could do at mo
 	@$(BIN)/python -m bench run s1 --store valkey
 	@$(BIN)/python -m bench report
 
-soak: $(READY)  ## simulate for MINUTES minutes (10)
+soak: $(READY)  ## simulate for MINUTES minutes (10), then kill KILLS workers on each store (100)
 	@PYTHONPATH=src:tests $(BIN)/python -m support.simulation --minutes $(MINUTES)
+	@FF_KILLS=$(KILLS) $(BIN)/pytest -q -n 2 tests/worker/test_kill.py
 
 docs: $(READY)  ## write docs/reference anew from the code
 	@$(BIN)/python -m tools.generate_docs

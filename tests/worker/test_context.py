@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import aiohttp
 import pytest
 
 from flowfabric.model.contracts.reads import ListWaitpoints, ReadStream, ReadSummary, ReadToken
@@ -299,3 +300,23 @@ def test_a_mismatch_names_both_lists() -> None:
     error = StepMismatch(("a", "b"), ("a", "c"))
     assert "Stored: a, b" in str(error)
     assert "Asked: a, c" in str(error)
+
+
+async def test_an_approval_link_is_a_page_of_a_server(place: Place) -> None:
+    links: asyncio.Queue[str] = asyncio.Queue()
+
+    async def ask(ctx: Context) -> str:
+        waitpoint = await ctx.create_waitpoint("approval")
+        await links.put(await ctx.approval_link(waitpoint, "approve", "1h", to="ann"))
+        return (await ctx.wait_for_signal("approve", waitpoint=waitpoint)).source
+
+    async with place.runtime(ask):
+        id_ = await place.submit("ask", policy=NO_RETRY)
+        if place.name != "http":
+            run = await place.ended(id_)
+            assert "approval links are pages of a server" in run.failure_reason
+            return
+        link = await asyncio.wait_for(links.get(), 10)
+        async with aiohttp.ClientSession() as browser, browser.post(link) as answer:
+            assert answer.status == 200
+        assert await place.result(id_) == "ann"

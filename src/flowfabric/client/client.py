@@ -7,6 +7,9 @@ import random
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Self, TypeVar, cast
+from urllib.parse import quote
+
+import msgspec
 
 from flowfabric.client import batches
 from flowfabric.client.address import Address, read_address
@@ -174,6 +177,23 @@ class HttpClient(Inside):
             return (await self.read(question)).run
 
         return await within(wait_ms, ask, lambda run: run.lifecycle_phase is Phase.TERMINAL)
+
+    async def make_link(
+        self,
+        execution_id: str,
+        waitpoint_id: str,
+        signal_name: str,
+        expires_in_ms: int,
+        source_identity: str = "",
+    ) -> str:
+        """Make a link to a page of the server whose visitor may send one signal to a waitpoint, once."""
+        path = f"{asked(Describe(execution_id=execution_id)).path}/waitpoints/{quote(waitpoint_id, safe='')}/link"
+        form = {"signal_name": signal_name, "expires_in_ms": expires_in_ms}
+        if source_identity:
+            form["source_identity"] = source_identity
+        reply = await self._transport.send(Request(method="POST", path=path, body=msgspec.json.encode(form)))
+        url: str = decoded(reply)["url"]
+        return url
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work, name="flowfabric-client")

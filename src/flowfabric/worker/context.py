@@ -26,6 +26,7 @@ from flowfabric.worker.faults import LeaseLost, Suspended, WaitTimeout, is_loss
 from flowfabric.worker.frames import Emitter, now_ms
 from flowfabric.worker.steps import SLEEP, WAIT, WAITPOINT, Steps
 from flowfabric.worker.tasks import ClaimedTask
+from flowfabric.worker.threads import in_thread
 from flowfabric.worker.waits import Count, Signal, Waitpoint, condition_of, signal_of
 
 if TYPE_CHECKING:
@@ -294,14 +295,25 @@ class Context:
     async def approval_link(
         self, waitpoint: Waitpoint, signal_name: str, expires: Duration = "1d", to: str = ""
     ) -> str:
-        """Make a link that lets whoever opens it send one signal; it is a page of the server, so a server is needed."""
+        """Make a link that lets whoever opens it send one signal; it is a page of the server, so a server is needed.
+
+        Send it inside a step: it is a secret, so it is not stored, and every run of the handler makes a new one, or an
+        empty one when the waitpoint is closed already.
+        """
         make = getattr(self._task.worker.store, "make_link", None)
         if make is None:
             raise NotOffered(
                 "approval links are pages of a server: connect the worker to one (http://…), "
                 "or send the waitpoint's id and token and deliver the signal yourself"
             )
-        url: str = await make(self.execution_id, waitpoint.id, signal_name, millis(expires, "expires"), to)
+        try:
+            url: str = await make(
+                self.execution_id, waitpoint.id, signal_name, millis(expires, "expires"), to
+            )
+        except FlowFabricError as error:
+            if error.code not in {"waitpoint_closed", "waitpoint_not_found"}:
+                raise
+            return ""
         return url
 
     # Children.
@@ -426,7 +438,7 @@ def _nothing() -> Any:
 async def _called(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     if inspect.iscoroutinefunction(fn):
         return await fn(*args, **kwargs)
-    value = await asyncio.to_thread(fn, *args, **kwargs)
+    value = await in_thread(functools.partial(fn, *args, **kwargs))
     return await value if inspect.isawaitable(value) else value
 
 

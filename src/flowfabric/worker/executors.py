@@ -1,43 +1,20 @@
-"""Where handlers run: on the event loop, in threads, in processes of their own."""
+"""Where handlers run: on the event loop, or in processes of their own; threads are in `threads`."""
 
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import ctypes
 import importlib
 import multiprocessing
 import multiprocessing.connection
-import threading
 import traceback
 import types
 from collections.abc import Callable, Coroutine, Generator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
-from flowfabric.worker.faults import Interrupted
+from flowfabric.worker.threads import Interrupt, in_thread
 
 R = TypeVar("R")
-
-
-class Interrupt:
-    """Why a handler is to stop, once it is."""
-
-    __slots__ = ("error", "on_interrupt")
-
-    def __init__(self) -> None:
-        self.error: Interrupted | None = None
-        self.on_interrupt: Callable[[Interrupted], object] | None = None
-        """Stops what runs outside the event loop."""
-
-    def set(self, error: Interrupted) -> bool:
-        """Note the first reason; says whether it was the first."""
-        if self.error is not None:
-            return False
-        self.error = error
-        if self.on_interrupt is not None:
-            self.on_interrupt(error)
-        return True
 
 
 @types.coroutine
@@ -58,64 +35,6 @@ def interruptible(work: Coroutine[Any, Any, R], interrupt: Interrupt) -> Generat
             error = other
 
 
-class Threads:
-    """Runs plain functions in threads."""
-
-    def __init__(self, count: int) -> None:
-        self._pool = ThreadPoolExecutor(count, "flowfabric-handler")
-
-    async def run(self, interrupt: Interrupt, call: Callable[[], R]) -> R:
-        """Run a function; an interruption is raised into its thread, at its next step in Python."""
-        thread = _Thread(call)
-        interrupt.on_interrupt = thread.interrupt
-        context = contextvars.copy_context()
-        running = asyncio.get_running_loop().run_in_executor(self._pool, context.run, thread.run)
-        outcome: tuple[bool, Any] = await asyncio.shield(running)
-        interrupt.on_interrupt = None
-        good, value = outcome
-        if not good:
-            raise value
-        return value  # type: ignore[no-any-return]
-
-    def close(self) -> None:
-        """Take no more work; what still runs is not waited for."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-
-class _Thread:
-    """One call in a thread, into which something may be raised while it runs and not after."""
-
-    def __init__(self, call: Callable[[], Any]) -> None:
-        self._call = call
-        self._lock = threading.Lock()
-        self._ident = 0
-        self._error: BaseException | None = None
-
-    def run(self) -> tuple[bool, Any]:
-        try:
-            try:
-                with self._lock:
-                    if self._error is not None:
-                        return False, self._error
-                    self._ident = threading.get_ident()
-                return True, self._call()
-            except BaseException as error:  # noqa: BLE001 - it is raised where the handler is awaited
-                return False, self._error or error
-            finally:
-                with self._lock:
-                    self._ident = 0
-        except Interrupted:  # it arrived when the call had just ended
-            return False, self._error
-
-    def interrupt(self, error: Interrupted) -> None:
-        with self._lock:
-            self._error = error
-            if self._ident:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                    ctypes.c_ulong(self._ident), ctypes.py_object(type(error))
-                )
-
-
 class ProcessCrashed(Exception):
     """The process of a handler ended without an answer."""
 
@@ -134,17 +53,16 @@ class Processes:
 
     async def run(self, interrupt: Interrupt, function: Callable[..., Any], call: Mapping[str, Any]) -> Any:
         """Call a function by its name in another process."""
-        process = self._idle.pop() if self._idle else await asyncio.to_thread(_Process, self._spawn)
+        process = self._idle.pop() if self._idle else await in_thread(partial(_Process, self._spawn))
         self._busy.add(process)
         interrupt.on_interrupt = lambda _: process.kill()
         if interrupt.error is not None:
             process.kill()
-        running = asyncio.get_running_loop().run_in_executor(None, process.call, function, call)
         try:
-            good, value = await asyncio.shield(running)
+            good, value = await in_thread(partial(process.call, function, call))
         except (EOFError, OSError) as error:
             process.kill()
-            code = await asyncio.to_thread(process.wait)
+            code = await in_thread(process.wait)
             raise interrupt.error or ProcessCrashed(
                 f"the process of the handler ended with code {code}"
             ) from error
@@ -165,7 +83,7 @@ class Processes:
         for process in processes:
             process.kill()
         for process in processes:
-            await asyncio.to_thread(process.wait)
+            await in_thread(process.wait)
 
 
 class _Process:

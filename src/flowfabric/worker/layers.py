@@ -155,6 +155,11 @@ class LayeredWaits(Layered):
         """Read what follows a cursor; when there is nothing, wait for something."""
         return await self._call(TailStream, lambda: self._store.tail_within(question, wait_ms))
 
+    async def make_link(self, *words: Any) -> str:
+        """Make an approval link, where the connection offers that."""
+        url: str = await self._call(_Link, lambda: self._store.make_link(*words))
+        return url
+
     async def end_within(self, execution_id: str, wait_ms: int) -> Execution:
         """Return the execution when it has ended, or as it is when the time is over."""
         return await self._call(_End, lambda: self._store.end_within(execution_id, wait_ms))
@@ -162,6 +167,10 @@ class LayeredWaits(Layered):
 
 class _End(Command[Execution], frozen=True, kw_only=True):
     """Only a name: the wait for an end, which is no command."""
+
+
+class _Link(Command[str], frozen=True, kw_only=True):
+    """Only a name: the making of a link, which is no command."""
 
 
 class RateLimit(Layer):

@@ -24,7 +24,7 @@ from flowfabric.storage import open_store
 from flowfabric.storage.base import Commands, Upkeep
 from flowfabric.worker.context import Context, Submitter
 from flowfabric.worker.endings import ending, refusal
-from flowfabric.worker.executors import Interrupt, Processes, Threads, interruptible
+from flowfabric.worker.executors import Processes, interruptible
 from flowfabric.worker.faults import (
     DeadlinePassed,
     Interrupted,
@@ -38,6 +38,7 @@ from flowfabric.worker.layers import Layer
 from flowfabric.worker.sending import Backoff, transient
 from flowfabric.worker.sync_context import SyncContext
 from flowfabric.worker.tasks import ClaimedTask
+from flowfabric.worker.threads import Interrupt, in_thread
 from flowfabric.worker.watching import Watch
 from flowfabric.worker.worker import Worker
 
@@ -120,7 +121,6 @@ class Runtime:
         self._again: set[asyncio.Task[None]] = set()
         """Ends that are told again."""
         self._claiming: asyncio.Task[None] | None = None
-        self._threads = Threads(max(1, self.settings.concurrency))
         self._processes = Processes()
         self.worker: Worker
 
@@ -155,7 +155,6 @@ class Runtime:
         )  # fmt: skip
         await self._stack.enter_async_context(self.worker)
         self._stack.push_async_callback(self._processes.close)
-        self._stack.callback(self._threads.close)
         self._claiming = asyncio.create_task(self._claim(), name="flowfabric-claiming")
 
     async def __aexit__(
@@ -343,7 +342,7 @@ class Runtime:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever it is, the store is told
-            return ending(task, error)
+            return ending(task, running.interrupt.error or error)
         finally:
             if timer is not None:
                 timer.cancel()
@@ -398,7 +397,7 @@ class Runtime:
             return self._processes.run(running.interrupt, handler.function, values)
         placed, named = handler.signature.order(values)
         if handler.executor == "thread":
-            return self._threads.run(running.interrupt, partial(handler.function, *placed, **named))
+            return in_thread(partial(handler.function, *placed, **named), running.interrupt)
         if handler.kind in self._async:
             return handler.function(*placed, **named)  # type: ignore[no-any-return]
         return _plainly(handler.function, placed, named)

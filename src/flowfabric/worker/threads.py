@@ -1,0 +1,126 @@
+"""Threads for what blocks: kept for the next call, and never waited for when the program ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import ctypes
+import os
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from flowfabric.worker.faults import Interrupted
+
+R = TypeVar("R")
+
+
+class Interrupt:
+    """Why a handler is to stop, once it is."""
+
+    __slots__ = ("error", "on_interrupt")
+
+    def __init__(self) -> None:
+        self.error: Interrupted | None = None
+        self.on_interrupt: Callable[[Interrupted], object] | None = None
+        """Stops what runs outside the event loop."""
+
+    def set(self, error: Interrupted) -> bool:
+        """Note the first reason; says whether it was the first."""
+        if self.error is not None:
+            return False
+        self.error = error
+        if self.on_interrupt is not None:
+            self.on_interrupt(error)
+        return True
+
+
+async def in_thread(call: Callable[[], R], interrupt: Interrupt | None = None) -> R:
+    """Run a function in a thread. An interruption is raised into it, at its next step in Python, and here at once."""
+    job = _Job(call, asyncio.get_running_loop())
+    if interrupt is not None:
+        interrupt.on_interrupt = job.interrupt
+    _POOL.start(job)
+    good, value = await job.outcome
+    if not good:
+        raise value
+    return value  # type: ignore[no-any-return]
+
+
+class _Job:
+    """One call, into which something may be raised while it runs and not after."""
+
+    def __init__(self, call: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
+        self.outcome: asyncio.Future[tuple[bool, Any]] = loop.create_future()
+        self._loop = loop
+        self._call = contextvars.copy_context().run
+        self._function = call
+        self._lock = threading.Lock()
+        self._ident = 0
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        """Do it, in the thread, and hand over what came of it."""
+        outcome = self._run()
+        with contextlib.suppress(RuntimeError):  # the loop has ended; nobody waits any more
+            self._loop.call_soon_threadsafe(self._settle, outcome)
+
+    def _run(self) -> tuple[bool, Any]:
+        try:
+            try:
+                with self._lock:
+                    if self._error is not None:
+                        return False, self._error
+                    self._ident = threading.get_ident()
+                return True, self._call(self._function)
+            except BaseException as error:  # noqa: BLE001 - it is raised where the call is awaited
+                return False, self._error or error
+            finally:
+                with self._lock:
+                    self._ident = 0
+        except Interrupted:  # it arrived when the call had just ended
+            return False, self._error
+
+    def _settle(self, outcome: tuple[bool, Any]) -> None:
+        if not self.outcome.done():
+            self.outcome.set_result(outcome)
+
+    def interrupt(self, error: Interrupted) -> None:
+        """Raise something into the thread, if the call still runs."""
+        with self._lock:
+            self._error = error
+            if self._ident:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(self._ident), ctypes.py_object(type(error))
+                )
+
+
+class _Pool:
+    """As many threads as are needed at once. As daemons they do not keep the program alive."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew: after a fork the threads are gone."""
+        self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+        self._idle = threading.Semaphore(0)
+
+    def start(self, job: _Job) -> None:
+        """Give a call to a thread that is free, or to a new one."""
+        self._jobs.put(job)
+        if not self._idle.acquire(blocking=False):
+            threading.Thread(target=self._work, name="flowfabric-handler", daemon=True).start()
+
+    def _work(self) -> None:
+        jobs, idle = self._jobs, self._idle
+        while True:
+            jobs.get().run()
+            idle.release()
+
+
+_POOL = _Pool()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_POOL.forget)
