@@ -256,6 +256,7 @@ async def test_stats(api: Api, backend: Backend) -> None:
     assert backend.name.startswith(stats["backend"])
     assert stats["version"]
     assert stats["uptime_ms"] >= 0
+    assert 0 <= api.store.now() - stats["now"] < 10_000
     assert stats["rates"]["last_minute"]["submitted"] == 2
 
 

@@ -172,14 +172,18 @@ def partitions() -> Partitions:
     return Partitions(*(value_of(name, os.environ) for name in COUNTS))
 
 
+def token_for(url: str) -> str:
+    """Return the token of the environment, unless the URL has one."""
+    has_token = "@" in url.partition("://")[2].partition("/")[0]
+    return "" if has_token else os.environ.get("FF_API_TOKEN", "")
+
+
 async def _reach(url: str) -> Commands:
     from flowfabric.client import HttpClient  # noqa: PLC0415 - loads an HTTP library
     from flowfabric.client.transport import Limits  # noqa: PLC0415
 
-    has_token = "@" in url.partition("://")[2].partition("/")[0]
-    token = "" if has_token else os.environ.get("FF_API_TOKEN", "")
     try:
-        return await HttpClient.open(url, token=token, limits=Limits(tries=3))
+        return await HttpClient.open(url, token=token_for(url), limits=Limits(tries=3))
     except Exception as error:
         if getattr(error, "code", "") == "unreachable":
             raise Refused(

@@ -10,11 +10,14 @@ from collections.abc import Sequence
 import flowfabric
 from flowfabric.cli import (
     admin,
+    completion,
     demonstration,
     dev,
+    doctor,
     following,
     listing,
     looking,
+    migrating,
     operating,
     server,
     signalling,
@@ -26,18 +29,9 @@ from flowfabric.model.errors import FlowFabricError
 from flowfabric.server.variables import BadSetting
 
 ROOMS = (
-    demonstration,
-    dev,
-    server,
-    working,
-    submitting,
-    listing,
-    looking,
-    following,
-    signalling,
-    operating,
-    admin,
-)
+    demonstration, dev, server, working, submitting, listing, looking, following, signalling, operating, migrating,
+    doctor, admin,
+)  # fmt: skip
 """Each adds its commands, in the order of the list that `ff --help` prints."""
 
 
@@ -51,6 +45,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     for room in ROOMS:
         room.add(commands)
+    completion.add(commands, parser)
     return parser
 
 

@@ -263,7 +263,7 @@ ANSWERS: Final[dict[str, Schema]] = {
         "waitpoints", shape("activated_at expires_at", **_WAITPOINT, reason=or_null(TEXT), age_ms=WHOLE)
     ),
     "GET /v1/stats": shape(
-        counts=COUNTS, rates={"type": "object"}, backend=TEXT, version=TEXT, uptime_seconds=NUMBER
+        counts=COUNTS, rates={"type": "object"}, backend=TEXT, version=TEXT, now=TIME, uptime_seconds=NUMBER
     ),
     "POST /v1/admin/tokens": {"allOf": [ref("Token"), shape(token=TEXT)]},
     "GET /v1/admin/tokens": page("tokens", ref("Token")),

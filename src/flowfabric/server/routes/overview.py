@@ -149,6 +149,7 @@ async def stats(call: Call) -> Answer:
             "backend": family(call.server.settings.store),
             "partitions": call.store.partitions,
             "version": __version__,
+            "now": call.store.now(),
             "uptime_ms": tally.uptime_ms(),
             "uptime_seconds": tally.uptime_ms() // 1000,
         }

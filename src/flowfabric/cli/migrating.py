@@ -1,0 +1,77 @@
+"""`ff migrate`: bring the data of a store up to date, or say how old it is."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import Any, Final
+
+from flowfabric.cli.desk import SERVER, add_options, open_named
+from flowfabric.cli.exits import Exit, Refused
+from flowfabric.cli.formats import sqlite_format
+from flowfabric.cli.screen import Screen
+from flowfabric.storage.resolve import EMBEDDED, family, make_folder, store_url, without_password
+
+ABOUT: Final = "bring the data of a store up to date; every process that opens it does so, too"
+
+
+def add(commands: Any) -> None:
+    """Describe the command."""
+    parser = commands.add_parser("migrate", help=ABOUT, description=ABOUT)
+    add_options(parser)
+    parser.add_argument(
+        "--look", action="store_true", help="change nothing; end with 1 when there is something to do"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Migrate, and tell what was done."""
+    url = store_url(given.store)
+    kind = family(url)
+    if kind in SERVER:
+        raise Refused(
+            "a server brings its store up to date when it starts; name the store itself", Exit.USAGE
+        )
+    before, newest = sqlite_format(url) if kind == EMBEDDED else _valkey_format()
+    if not given.look:
+        make_folder(url)
+        asyncio.run(_open(url))
+    behind = before != newest
+    told = {
+        "store": without_password(url),
+        "before": before,
+        "newest": newest,
+        "changed": behind and not given.look,
+    }
+    screen = Screen()
+    if given.json:
+        screen.json(told)
+    else:
+        screen.line(f"{told['store']}: {_sentence(before, newest, looked=given.look)}")
+    return Exit.REFUSED if behind and given.look else Exit.OK
+
+
+def _valkey_format() -> tuple[int, int]:
+    """Only one has been there so far; opening refuses a newer one, and replaces older functions."""
+    from flowfabric.storage.valkey.boot import FORMAT  # noqa: PLC0415 - needs the driver
+
+    return FORMAT, FORMAT
+
+
+async def _open(url: str) -> None:
+    store = await open_named(url, creates=True)
+    await store.close()
+
+
+def _sentence(before: int, newest: int, *, looked: bool) -> str:
+    if before == newest:
+        return f"format {newest}, nothing to do"
+    if before > newest:
+        return f"format {before} is newer than this FlowFabric knows ({newest}); upgrade it"
+    was = f"format {before}" if before else "empty"
+    return (
+        f"{was}, this FlowFabric wants {newest}; run `ff migrate`"
+        if looked
+        else f"{was} before, format {newest} now"
+    )
