@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from valkey.crc import key_slot
 
 from flowfabric.model import ids
 from flowfabric.model.contracts.create import Created, CreateExecution, Duplicate
@@ -19,6 +20,8 @@ from flowfabric.model.ids import Partitions
 from flowfabric.model.state import Public
 from flowfabric.storage import open_store
 from flowfabric.storage.valkey import ClusterStore, ValkeyStore, keys
+from flowfabric.storage.valkey.boot import CLUSTER_MARK, MARK, RIGHTS
+from support.clock import ManualClock
 from support.driver import Driver, new_uuid
 from support.expect import refused
 from support.proxy import proxy
@@ -231,6 +234,38 @@ async def test_nobody_is_there() -> None:
 async def test_addresses_that_cannot_be_meant(url: str) -> None:
     with refused("invalid_input"):
         await open_store(url)
+
+
+async def test_data_of_a_single_server_are_not_taken_for_nothing(cluster: ValkeyCluster) -> None:
+    (await ClusterStore.open(cluster.url)).client.close()
+    ask(cluster.holder(key_slot(MARK.encode())), "HSET", MARK, "marker", "flowfabric-python")
+    with pytest.raises(StoreUnusable, match="were written by a store on a single server"):
+        await ClusterStore.open(cluster.url)
+
+
+async def test_data_of_a_cluster_are_not_taken_for_nothing(server: ValkeyServer) -> None:
+    ask(server, "HSET", CLUSTER_MARK, "marker", "flowfabric-python")
+    with pytest.raises(StoreUnusable, match="were written by a store on a cluster"):
+        await ValkeyStore.open(server.url)
+
+
+async def test_the_rights_of_the_guide_are_enough(cluster: ValkeyCluster) -> None:
+    for server in cluster.servers:
+        ask(server, "ACL", "SETUSER", "ff", "on", ">secret", *RIGHTS.split())
+    hosts = cluster.url.partition("://")[2]
+    store = await ClusterStore.open(f"valkey+cluster://ff:secret@{hosts}")
+    ff = Driver(store, ManualClock())
+    await ff.seed()
+    for _ in range(3):
+        await ff.create()
+    assert len(await ff.claim(max_tasks=2)) == 2
+    assert len((await store.read(ReadFeed())).entries) == 5
+    assert (await store.repair()).wrong == ()
+    await store.close()
+    with pytest.raises(StoreUnusable, match="refuses the user or the password"):
+        await ClusterStore.open(f"valkey+cluster://ff:wrong@{hosts}")
+    for server in cluster.servers:
+        ask(server, "ACL", "DELUSER", "ff")
 
 
 async def test_partition_counts_are_fixed(spread: Driver, cluster: ValkeyCluster) -> None:

@@ -28,6 +28,7 @@ from flowfabric.storage.valkey.servers import check_server
 MARKER: Final = "flowfabric-python"
 FORMAT: Final = 1
 MARK: Final = keys.SINGLE + keys.STORE
+CLUSTER_MARK: Final = keys.COMMON + keys.STORE
 REFERENCE: Final = "ff:config:partitions"
 """A key of the reference's own; beside it, our marker is missing."""
 COMMANDS: Final = (
@@ -49,10 +50,10 @@ async def prepare(client: Client, partitions: Partitions, patience: Patience) ->
     await _check_rights(client)
 
 
-async def prepare_cluster(cluster: Cluster, partitions: Partitions, mark: str, patience: Patience) -> None:
+async def prepare_cluster(cluster: Cluster, partitions: Partitions, patience: Patience) -> None:
     """Check every server of a cluster and what it holds, and load the library on each."""
     await patience.keep(lambda: _check_cluster(cluster))
-    await _check_marker(cluster, partitions, mark)
+    await _check_marker(cluster, partitions, CLUSTER_MARK)
     for node in await cluster.nodes():
         await _check_library(node)
         await _check_rights(node)
@@ -75,9 +76,16 @@ async def _check_marker(client: Client | Cluster, partitions: Partitions, mark: 
         "num_budget_partitions": str(partitions.budget),
         "num_quota_partitions": str(partitions.quota),
     }
-    known, foreign = await client.several([("EXISTS", mark), ("EXISTS", REFERENCE)])
+    other = CLUSTER_MARK if mark == MARK else MARK
+    known, foreign, otherwise = await client.several([("EXISTS", each) for each in (mark, REFERENCE, other)])
     if foreign == 1 and known == 0:
         raise StoreUnusable("this server holds data of another FlowFabric; use another database")
+    if otherwise == 1:
+        here, there = ("single server", "cluster")[:: 1 if mark == MARK else -1]
+        raise StoreUnusable(
+            f"these data were written by a store on a {there}, whose keys have other names than those on a {here}; "
+            "load them into what they were written by, or begin with an empty one"
+        )
     calls: list[tuple[Any, ...]] = [("HSETNX", mark, field, value) for field, value in wanted.items()]
     replies = await client.several([*calls, ("HGETALL", mark)])
     for reply in replies:

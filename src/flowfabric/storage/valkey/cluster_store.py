@@ -33,7 +33,7 @@ from flowfabric.model.limits import DEFAULT_DEDUP_MS
 from flowfabric.model.policy import parse_policy
 from flowfabric.model.presence import RENOTE_MS, presence_key
 from flowfabric.storage.base import Clock
-from flowfabric.storage.valkey import keys, lists
+from flowfabric.storage.valkey import lists
 from flowfabric.storage.valkey.boot import prepare_cluster
 from flowfabric.storage.valkey.claiming import Claimer
 from flowfabric.storage.valkey.client import Client
@@ -91,7 +91,7 @@ class ClusterStore(ValkeyStore):
         return Cluster(url, timeout, wait=wait)
 
     async def _prepare(self, patience: Patience) -> None:
-        await prepare_cluster(self._cluster, self._partitions, self._layout.common + keys.STORE, patience)
+        await prepare_cluster(self._cluster, self._partitions, patience)
         await spread(self._cluster, self._layout)
 
     async def _server_clock(self) -> list[bytes]:
