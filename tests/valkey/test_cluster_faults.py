@@ -51,6 +51,18 @@ async def test_the_death_of_a_primary_loses_nothing_when_answers_are_confirmed()
         await sound(cluster.url, facts)
 
 
+async def test_without_them_what_is_left_is_consistent() -> None:
+    with formed(replicas=1) as cluster:
+        async with under_load(cluster.url, lossy=True) as load:
+            await load.more(200)
+            cluster.servers[1].kill()
+            await asyncio.to_thread(await_true, lambda: is_primary(cluster.replicas[1]))
+            await load.more(200)
+            await load.settle()
+        checker = await sound(cluster.url, [])
+        assert checker.runs
+
+
 async def test_a_planned_failover_is_hardly_noticed() -> None:
     with formed(replicas=1) as cluster:
         async with under_load(cluster.url) as load:
