@@ -63,7 +63,7 @@ class Cluster:
 
     async def _look(self) -> Slots:
         """Ask the servers that are known; if none of them answers, those that were named."""
-        known = list(self._nodes.values())
+        known = self._primaries()
         named = [Client(url, self._timeout) for url in self._seeds]
         try:
             faults: list[FlowFabricError] = []
@@ -74,9 +74,14 @@ class Cluster:
         if not views:
             raise next((fault for fault in faults if not isinstance(fault, NotAsked)), faults[-1])
         self._slots = slots = max(views, key=lambda view: view.epoch)
-        for address in set(self._nodes) - set(slots.primaries()):
-            self._nodes.pop(address).leave()
+        for address in set(self._nodes) - set(slots.primaries):
+            self._nodes[address].leave()
         return slots
+
+    def _primaries(self) -> list[Client]:
+        """Return the ways to servers that hold slots, as far as there are any already."""
+        held = self._slots.primaries if self._slots is not None else ()
+        return [self._nodes[address] for address in held if address in self._nodes]
 
     async def _views(self, nodes: Sequence[Client], faults: list[FlowFabricError]) -> list[Slots]:
         """Ask servers what they see. One that is slow is not waited for; one that is cut off may be out of date."""
@@ -117,7 +122,7 @@ class Cluster:
 
     async def nodes(self) -> list[Client]:
         """Return the ways to all servers that hold slots."""
-        return [self.node(address) for address in (await self.slots()).primaries()]
+        return [self.node(address) for address in (await self.slots()).primaries]
 
     async def pages(self) -> AsyncIterator[list[bytes]]:
         """Read the names of all keys of ours, a page at a time; a name may come twice."""
@@ -129,7 +134,7 @@ class Cluster:
     def pool(self) -> ConnectionPool:
         """Connections to one server after the other: any of them hears what is published anywhere."""
         self._turn += 1
-        known = list(self._nodes.values())
+        known = self._primaries()
         if known:
             return known[self._turn % len(known)].pool
         return Client(self._seeds[self._turn % len(self._seeds)], self._timeout).pool
@@ -216,9 +221,7 @@ class Cluster:
         of_functions = requests[0][0] in FUNCTIONS
         answers = await (node.functions if of_functions else node.questions)(requests)
         for place, answer in enumerate(answers):
-            if isinstance(answer, StoreClosed) and not self._closed:
-                answers[place] = NotAsked(f"{node.where} is no longer a primary")
-            elif isinstance(answer, Redirected) and answer.word == "ASK" and not of_functions:
+            if isinstance(answer, Redirected) and answer.word == "ASK" and not of_functions:
                 answers[place] = await self._ask_there(answer.address, requests[place])
         return answers
 

@@ -63,15 +63,13 @@ class Slots:
             host = primary[0].decode() if primary[0] else asked_host
             address = f"[{host}]:{primary[1]}" if ":" in host else f"{host}:{primary[1]}"
             self.owner[first : last + 1] = [address] * (last + 1 - first)
+        self.primaries = tuple(sorted(set(self.owner) - {""}))
+        """The addresses of all servers that hold slots."""
 
     @property
     def complete(self) -> bool:
         """Whether every slot is served."""
         return all(self.owner)
-
-    def primaries(self) -> list[str]:
-        """Return the addresses of all servers that hold slots."""
-        return sorted({address for address in self.owner if address})
 
     def of(self, key: str | bytes) -> str:
         """Return the address of the server that holds a key; empty when none does."""
