@@ -41,8 +41,10 @@ Named = list[tuple[int, Any]]
 class Order:
     """One sequence of numbers, in both stores."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, *, returns: bool = False) -> None:
         self.what = what
+        self._returns = returns
+        """Whether things come back: then they are last in the other store, and at their old place on the machine."""
         self._theirs: list[int] = []
         self._ours: list[int] = []
         self._named: dict[int, int] = {}
@@ -59,6 +61,10 @@ class Order:
         found: list[int] = []
         for number, thing in sorted(theirs):
             if number in self._named:
+                continue
+            if not new[thing] and self._returns:
+                self._named[number] = 0
+                self.mixed.add(0)
                 continue
             if not new[thing]:
                 raise Disagreement(f"numbers differ: {self.what}", f"{thing} is not new on the bare machine")
@@ -103,7 +109,7 @@ class Renaming:
         self._other = other
         self._arrivals = Order("arrivals")
         self._feed = Order("lines of the feed")
-        self._inbox = Order("open waitpoints")
+        self._inbox = Order("open waitpoints", returns=True)
 
     async def learn(self, *, together: bool) -> None:
         """Take in what an action has numbered."""
