@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 
 from flowfabric import Context, FlowFabric, Frame, Run, WaitTimeout
 
-app = FlowFabric(os.environ.get("FF_STORE", "agent.db"))
+app = FlowFabric()  # the store that FF_STORE names, else a SQLite file in your data folder
 
 PACE = float(os.environ.get("AGENT_PACE", "0.1"))
 """Seconds for each word, as a model would take them."""
