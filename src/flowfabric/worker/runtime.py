@@ -342,7 +342,7 @@ class Runtime:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever it is, the store is told
-            return ending(task, running.interrupt.error or error)
+            return await self._failed(running, running.interrupt.error or error)
         finally:
             if timer is not None:
                 timer.cancel()
@@ -351,6 +351,15 @@ class Runtime:
         return Complete(
             execution_id=task.execution_id, fence=task.task.fence, result=result, result_encoding=encoding
         )
+
+    @staticmethod
+    async def _failed(running: Running, error: BaseException) -> Fail | Release | None:
+        """Say how the handler ended; readers see what it emitted before."""
+        end = ending(running.task, error)
+        if end is not None and running.context is not None:
+            with contextlib.suppress(FlowFabricError, LeaseLost):
+                await running.context.flush()
+        return end
 
     def _deadline(self, running: Running) -> asyncio.TimerHandle | None:
         """Stop the handler when its time is over; the engine decides what follows."""
