@@ -67,15 +67,8 @@ async def _check_cluster(cluster: Cluster) -> None:
         raise Unreachable(f"{cluster.where}: no server holds some of the slots; CLUSTER SLOTS shows which")
 
 
-async def _check_marker(client: Client | Cluster, partitions: Partitions, mark: str) -> None:
-    """Record format and counts at first boot; refuse others later, because ids carry their partition for ever."""
-    wanted = {
-        "marker": MARKER,
-        "format": str(FORMAT),
-        "num_flow_partitions": str(partitions.flow),
-        "num_budget_partitions": str(partitions.budget),
-        "num_quota_partitions": str(partitions.quota),
-    }
+async def _check_origin(client: Client | Cluster, mark: str) -> None:
+    """Refuse data that are not ours, or lie under the names of the other kind of store."""
     other = CLUSTER_MARK if mark == MARK else MARK
     known, foreign, otherwise = await client.several([("EXISTS", each) for each in (mark, REFERENCE, other)])
     if foreign == 1 and known == 0:
@@ -86,6 +79,18 @@ async def _check_marker(client: Client | Cluster, partitions: Partitions, mark: 
             f"these data were written by a store on a {there}, whose keys have other names than those on a {here}; "
             "load them into what they were written by, or begin with an empty one"
         )
+
+
+async def _check_marker(client: Client | Cluster, partitions: Partitions, mark: str) -> None:
+    """Record format and counts at first boot; refuse others later, because ids carry their partition for ever."""
+    wanted = {
+        "marker": MARKER,
+        "format": str(FORMAT),
+        "num_flow_partitions": str(partitions.flow),
+        "num_budget_partitions": str(partitions.budget),
+        "num_quota_partitions": str(partitions.quota),
+    }
+    await _check_origin(client, mark)
     calls: list[tuple[Any, ...]] = [("HSETNX", mark, field, value) for field, value in wanted.items()]
     replies = await client.several([*calls, ("HGETALL", mark)])
     for reply in replies:
