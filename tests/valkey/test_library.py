@@ -13,6 +13,7 @@ from flowfabric.model import records
 from flowfabric.model.contracts.lease import Complete
 from flowfabric.storage.valkey import keys
 from flowfabric.storage.valkey.codec import BYTES, FORMS
+from flowfabric.storage.valkey.executions import FIXED, HOT, RARE
 from flowfabric.storage.valkey.generated import lua, tables
 from flowfabric.storage.valkey.library import FOLDER, library, parts
 from flowfabric.storage.valkey.operations import OPERATIONS
@@ -57,9 +58,14 @@ def test_the_digest_names_the_text() -> None:
 
 def test_fields_have_their_places() -> None:
     text = tables()
-    run = records.Execution.__struct_fields__
-    assert f"['lease_expires_at'] = {run.index('lease_expires_at') + 1}" in text
+    attempt = records.Attempt.__struct_fields__
+    assert f"['suspended_at'] = {attempt.index('suspended_at') + 1}" in text
     assert f"['result'] = {Complete.__struct_fields__.index('result') + 1}" in text
+
+
+def test_an_execution_lies_in_parts_that_hold_all_of_it() -> None:
+    assert sorted([*HOT, *RARE, *FIXED]) == sorted([*records.Execution.__struct_fields__, "rest"])
+    assert HOT[-1] == "attempt"  # packed apart: what is default at its end is left out
 
 
 def test_only_fields_of_bytes_stand_apart() -> None:

@@ -18,7 +18,7 @@ from flowfabric.model.errors import (
 from flowfabric.model.ids import Partitions
 from flowfabric.storage import open_store
 from flowfabric.storage.valkey import ValkeyStore, keys
-from flowfabric.storage.valkey.boot import REFERENCE
+from flowfabric.storage.valkey.boot import FORMAT, REFERENCE
 from support.clock import ManualClock
 from support.driver import Driver
 from support.expect import refused
@@ -52,8 +52,14 @@ async def test_data_of_the_reference_is_refused(ff: Driver, server: ValkeyServer
 
 
 async def test_newer_data_is_refused(ff: Driver, server: ValkeyServer) -> None:
-    await client_of(ff).client.call("HSET", keys.SINGLE + keys.STORE, "format", "2")
+    await client_of(ff).client.call("HSET", keys.SINGLE + keys.STORE, "format", str(FORMAT + 1))
     with pytest.raises(SchemaTooNew):
+        await ValkeyStore.open(server.url)
+
+
+async def test_data_that_is_too_old_is_refused(ff: Driver, server: ValkeyServer) -> None:
+    await client_of(ff).client.call("HSET", keys.SINGLE + keys.STORE, "format", str(FORMAT - 1))
+    with pytest.raises(StoreUnusable, match="use an empty database"):
         await ValkeyStore.open(server.url)
 
 

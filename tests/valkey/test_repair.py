@@ -14,7 +14,7 @@ import pytest
 from flowfabric.model.contracts.create import SetTags
 from flowfabric.model.contracts.reads import ListExecutions
 from flowfabric.model.state import Public
-from flowfabric.storage.valkey import ValkeyStore
+from flowfabric.storage.valkey import ValkeyStore, keys
 from flowfabric.storage.valkey.client import Client
 from flowfabric.storage.valkey.cluster import Cluster
 from flowfabric.storage.valkey.inspect import everything
@@ -44,8 +44,8 @@ DAMAGE = {
     "another tag": ("ZADD", "ff:tag:a\0c", 1, "{running}"),
     "partition": ("ZREM", "{ids}", "{uuid}"),
     "another partition": ("ZADD", "ff:{fp:0}:ids", 0, "{spare}"),
-    "tally": ("HINCRBY", "ff:tally", "default\0default\0waiting", 3),
-    "tally of nothing": ("HINCRBY", "ff:tally", "default\0other\0failed", -2),
+    "tally": ("HINCRBY", "ff:tally", "default\0default\0\0waiting", 3),
+    "tally of nothing": ("HINCRBY", "ff:tally", "default\0other\0\0failed", -2),
     "tally lost": ("DEL", "ff:tally"),
     "inbox": ("DEL", "ff:inbox"),
     "inbox of nothing": ("ZADD", "ff:inbox", 5, "{gone}\0x"),
@@ -57,7 +57,7 @@ async def held(store: ValkeyStore) -> dict[str, Any]:
     """Return everything, but for the order of the inbox and routes without work: both may be otherwise afterwards."""
     found: dict[str, Any] = await store.carry_out(everything())
     found["inbox"] = sorted(found.get("inbox", {}))
-    found["tally"] = {field: n for field, n in found.get("tally", {}).items() if int(n)}
+    found["tally"] = keys.tallied(found.get("tally", {}).items())
     for counter in ("inbox:position", "tick"):
         found.pop(counter, None)
     for name in [name for name in found if name.startswith("routes:")]:

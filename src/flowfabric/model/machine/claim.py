@@ -151,16 +151,26 @@ def end_at_cap(space: Workspace, run: Execution) -> Execution:
 
 def task_of(space: Workspace, run: Execution) -> Task:
     """Gather all that a worker needs to run what it has claimed."""
-    assert run.ownership_state is Ownership.LEASED
     payload: Payload = space.get("payload", run.execution_id)
-    resume, signals = resume_of(space, run)
+    return plain_task(run, payload, *resume_of(space, run), _first_steps(space, run))
+
+
+def plain_task(
+    run: Execution,
+    payload: Payload,
+    resume: Resume | None = None,
+    signals: tuple[SignalView, ...] = (),
+    steps: tuple[StepView, ...] = (),
+) -> Task:
+    """Put a task together."""
+    assert run.ownership_state is Ownership.LEASED
     return Task(
         run.execution_id, run.execution_kind, run.namespace, run.lane_id, run.flow_id, run.priority,
         run.attempt.index, run.attempt.attempt_id, run.claim_type,
         Fence(run.current_lease_id, run.current_lease_epoch, run.current_attempt_id), run.lease_expires_at,
         payload.input, run.payload_encoding, run.tags, payload.policy_json, run.current_worker_id,
         run.current_worker_instance_id, run.attempt_deadline_at, run.execution_deadline_at, resume, signals,
-        _first_steps(space, run), run.step_count,
+        steps, run.step_count,
     )  # fmt: skip
 
 

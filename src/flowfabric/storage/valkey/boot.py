@@ -26,7 +26,7 @@ from flowfabric.storage.valkey.patience import Patience
 from flowfabric.storage.valkey.servers import check_server
 
 MARKER: Final = "flowfabric-python"
-FORMAT: Final = 1
+FORMAT: Final = 2
 MARK: Final = keys.SINGLE + keys.STORE
 CLUSTER_MARK: Final = keys.COMMON + keys.STORE
 REFERENCE: Final = "ff:config:partitions"
@@ -104,6 +104,10 @@ async def _check_marker(client: Client | Cluster, partitions: Partitions, mark: 
         raise StoreUnusable(f"{mark} is marked as '{stored['marker']}', not as ours")
     if int(stored["format"]) > FORMAT:
         raise SchemaTooNew(f"the data has format {stored['format']}; this FlowFabric knows {FORMAT}")
+    if int(stored["format"]) < FORMAT:
+        raise StoreUnusable(
+            f"the data has format {stored['format']}, which was never released; use an empty database"
+        )
     for field, value in wanted.items():
         if field.startswith("num_") and stored[field] != value:
             raise PartitionMismatch(

@@ -21,7 +21,7 @@ from flowfabric.storage.valkey.cluster import Cluster, raised
 from flowfabric.storage.valkey.hints import Head, Hints, Note
 from flowfabric.storage.valkey.keys import Layout
 from flowfabric.storage.valkey.operations import OPERATIONS, Call
-from flowfabric.storage.valkey.operations.calls import encode
+from flowfabric.storage.valkey.operations.calls import pack_fields
 
 ROUNDS: Final = 50
 """How often a claim looks again when others were faster everywhere."""
@@ -195,7 +195,7 @@ def _enough(best: list[tuple[Head, bool]], wanted: int) -> int:
 
 def _packed(command: Claim) -> bytes:
     fields, _ = OPERATIONS[Claim].pack(command)
-    return encode(fields)
+    return pack_fields(fields)
 
 
 def _bound(head: Head) -> tuple[bytes, bytes]:

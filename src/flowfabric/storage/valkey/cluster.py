@@ -157,6 +157,11 @@ class Cluster:
         """Read single keys."""
         return await self._send([(request[1], request) for request in requests])
 
+    async def function(self, call: Arguments) -> Any:
+        """Call one function; an error is returned."""
+        (reply,) = await self.functions([call])
+        return reply
+
     async def functions(self, calls: Sequence[Arguments]) -> list[Answer]:
         """Call functions: `FCALL name 1 home …`."""
         return await self._send([(call[3], call) for call in calls])

@@ -108,6 +108,10 @@ class ClusterStore(ValkeyStore):
                 answers[place] = await self._decide_apart(calls[place][0].command, calls[place][1])
         return answers
 
+    async def _ask_function(self, call: Call, chance: float) -> Any:
+        (answer,) = await self._ask_functions([(call, chance)])
+        return answer
+
     async def _ask_in(
         self, placed: Sequence[tuple[str, Call]], chances: Sequence[float] | None = None
     ) -> list[Any]:

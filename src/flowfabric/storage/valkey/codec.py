@@ -1,7 +1,7 @@
 """Records as they lie in the server: the arrays of `model/records.py`, with bytes beside them, never inside.
 
-An execution is `[arrival number, record]`, a record with bytes in it `[record with "" in their place, bytes]`, every
-other one just the array. Lua alone writes them; here they are only read.
+A record with bytes in it is `[record with "" in their place, bytes]`, an execution lies in parts (executions.py), every
+other one is just its array. Lua alone writes them; here they are only read.
 
 The step of a wait is kept as its parts, reason and signals, with a number in the place of its encoding; its document is
 written here, when it is read.
@@ -15,7 +15,7 @@ import msgspec
 
 from flowfabric.model.contracts.wait_results import pack_wait
 from flowfabric.model.machine.claim import signal_view
-from flowfabric.model.records import VERSION, Event, Execution
+from flowfabric.model.records import VERSION, Event
 from flowfabric.storage.kinds import KINDS, check_version, unpack
 
 FORMS: Final = {kind: form for kind, form in KINDS.items() if kind != "history"}
@@ -27,7 +27,7 @@ BYTES: Final = {
 """The one field of bytes in the kinds that have any."""
 
 
-class Told(msgspec.Struct, frozen=True, array_like=True):
+class Told(msgspec.Struct, frozen=True):
     """A line of history as it stands in the feed."""
 
     execution_id: str
@@ -53,8 +53,8 @@ _DECODERS: Final[dict[str, msgspec.msgpack.Decoder[Any]]] = {
     kind: msgspec.msgpack.Decoder(form) for kind, form in FORMS.items() if kind not in BYTES
 } | {kind: msgspec.msgpack.Decoder(tuple[head, bytes]) for kind, head in _HEADS.items()}  # type: ignore[valid-type]
 _WAIT: Final = msgspec.msgpack.Decoder(tuple[str, list[msgspec.Raw]])
-_ARRIVED: Final = msgspec.msgpack.Decoder(tuple[int, Execution])
-_TOLD: Final = msgspec.msgpack.Decoder(Told)
+_LINE: Final = msgspec.msgpack.Decoder(list[str | int])
+_LEASE: Final = ("lease_id", "attempt_id", "worker_id", "worker_instance_id")
 
 
 def decode(kind: str, data: bytes) -> Any:
@@ -77,14 +77,14 @@ def _document(parts: bytes) -> bytes:
     return pack_wait(reason, [signal_view(decode("signal", bytes(signal))) for signal in signals])
 
 
-def arrived(data: bytes) -> tuple[int, Execution]:
-    """Unpack a stored execution with the number of its arrival."""
-    place, run = unpack("execution", _ARRIVED, data)
-    check_version("execution", run.version)
-    return place, run
-
-
 def told(data: bytes) -> Told:
-    """Unpack a line of the feed."""
-    line: Told = unpack("line of history", _TOLD, data)
-    return line
+    """Unpack a line of the feed: one flat array; a number among the details stands for the names of a lease's parts."""
+    line: list[Any] = unpack("line of history", _LINE, data)
+    details = line[14:]
+    pairs: list[tuple[str, str]] = []
+    if details and isinstance(details[0], int):
+        pairs = list(zip(_LEASE, details[1 : 1 + details[0]], strict=True))
+        details = details[1 + details[0] :]
+    pairs += zip(details[::2], details[1::2], strict=True)
+    event: tuple[Any, ...] = (*line[5:14], tuple(pairs))
+    return Told(line[0], line[1], line[2], line[3], line[4], Event(*event))

@@ -22,6 +22,7 @@ from flowfabric.model.state import FINAL_LIVES, Eligibility, Outcome, Phase, pub
 from flowfabric.model.tokens import KeyRing
 from flowfabric.model.transitions import ANY_ELIGIBILITY, ANY_OWNER, Transition
 from flowfabric.storage.valkey.codec import BYTES, FORMS
+from flowfabric.storage.valkey.executions import FIXED, HOT, RARE, TAIL, TOLD
 
 _MODULES: Final = (access, create, lease, streams, upkeep, waiting)
 
@@ -29,7 +30,17 @@ _MODULES: Final = (access, create, lease, streams, upkeep, waiting)
 def fields() -> dict[str, tuple[str, ...]]:
     """Return the fields of every form that Lua knows, in their places."""
     kinds: list[type[msgspec.Struct]] = [*_record_forms(), *_commands(), streams.FrameInput]
-    return {kind.__name__: kind.__struct_fields__ for kind in kinds}
+    named = {kind.__name__: kind.__struct_fields__ for kind in kinds}
+    return named | {"Execution": (TAIL, *HOT, *RARE, *FIXED)}
+
+
+def default_texts() -> dict[str, list[str]]:
+    """Return the defaults of every record as Lua."""
+    named = fields()
+    return {
+        form.__name__: [lua(default) for default in _defaults(form, named[form.__name__])]
+        for form in _record_forms()
+    }
 
 
 def tables() -> str:
@@ -41,7 +52,9 @@ def tables() -> str:
         "names": sorted(named),
         "sizes": {name: len(inside) for name, inside in sorted(named.items())},
         "fields": {name: _places(inside) for name, inside in sorted(named.items())},
-        "defaults": {form.__name__: _defaults(form) for form in forms},
+        "parts": {"hot": len(HOT) + 1, "rare": len(HOT) + 1 + len(RARE)},
+        "TOLD": TOLD,
+        "defaults": {form.__name__: _defaults(form, named[form.__name__]) for form in forms},
         "bytes_at": {
             FORMS[kind].__name__: FORMS[kind].__struct_fields__.index(field) + 1
             for kind, field in BYTES.items()
@@ -64,7 +77,8 @@ def tables() -> str:
         "sentinels": {"operator": conditions.OPERATOR_ONLY, "timeout": conditions.TIMEOUT_ONLY},
         "limits": _limits(),
     }
-    return "\n".join(f"ff.{name} = {lua(value)}" for name, value in parts.items())
+    head = f"ff.HOT_HEAD = '\\220\\000\\{len(HOT):03d}'"  # how msgpack begins an array of so many
+    return "\n".join([head, *(f"ff.{name} = {lua(value)}" for name, value in parts.items())])
 
 
 def _record_forms() -> list[type[msgspec.Struct]]:
@@ -91,12 +105,14 @@ def _places(fields: tuple[str, ...]) -> dict[str, int]:
     return {field: place for place, field in enumerate(fields, 1)}
 
 
-def _defaults(form: type[msgspec.Struct]) -> list[Any]:
+def _defaults(form: type[msgspec.Struct], names: tuple[str, ...]) -> list[Any]:
     """Return the default of each field; nil where one must be given."""
-    return [
-        None if field.default is msgspec.NODEFAULT else msgspec.to_builtins(field.default)
+    known = {
+        field.name: None if field.default is msgspec.NODEFAULT else msgspec.to_builtins(field.default)
         for field in msgspec.structs.fields(form)
-    ]
+    }
+    known |= {TAIL: False, "rest": 2}
+    return [known[name] for name in names]
 
 
 def _rows() -> dict[str, dict[str, Any]]:
@@ -108,7 +124,7 @@ def _rows() -> dict[str, dict[str, Any]]:
 
 
 def _row(row: Transition) -> dict[str, Any]:
-    at = _places(records.Execution.__struct_fields__)
+    at = _places(fields()["Execution"])
     to: list[Any] = []
     for field, value in zip(_DIMENSIONS, row.to, strict=True):
         if value is not transitions.KEEP:

@@ -11,7 +11,8 @@ from flowfabric.model.records import Execution, Payload
 from flowfabric.model.state import Public
 from flowfabric.storage.base import Dump
 from flowfabric.storage.valkey import keys
-from flowfabric.storage.valkey.codec import arrived, decode
+from flowfabric.storage.valkey.codec import decode
+from flowfabric.storage.valkey.executions import arrived, newest
 from flowfabric.storage.valkey.load import feed_entry
 from flowfabric.storage.valkey.requests import NAMES, Plan, Request
 
@@ -79,28 +80,28 @@ def dump() -> Plan[Dump]:
     runs = {id_: arrived(held[keys.execution(id_)])[1] for id_ in _ids(held)}
     feed = {entry.position: entry for entry in map(feed_entry, held.get(keys.FEED, []))}
     records = _records(held, runs)
-    history = {
-        id_: tuple(feed[int(position)].event for position in held.get(keys.history(id_), [])) for id_ in runs
-    }
-    told = {int(position) for id_ in runs for position in held.get(keys.history(id_), [])}
+    lines = {id_: _positions(held, id_) for id_ in runs}
+    history = {id_: tuple(feed[position].event for position in positions) for id_, positions in lines.items()}
+    told = {position for positions in lines.values() for position in positions}
     records["past"] = {(position,): entry for position, entry in feed.items() if position not in told}
-    tally = held.get(keys.TALLY, {})
     return Dump(
         records={kind: rows for kind, rows in records.items() if rows},
         indexes={id_: {"placement": place} for id_, place in _placements(held, runs).items()},
         history={id_: lines for id_, lines in history.items() if lines},
         frames=_frames(held),
-        counts={_counted(field): int(n) for field, n in tally.items() if int(n)},
+        counts=dict(keys.tallied(held.get(keys.TALLY, {}).items())),
     )
+
+
+def _positions(held: dict[str, Any], id_: str) -> list[int]:
+    older, newer = newest(held[keys.execution(id_)])
+    listed = [int(position) for position in held.get(keys.history(id_), [])]
+    assert len(listed) == older, f"{id_}: {len(listed)} lines in the list, {older} by its record"
+    return [*listed, *newer]
 
 
 def _ids(held: dict[str, Any]) -> list[str]:
     return [entry[1][1].decode() for entry in held.get(keys.ARRIVALS, [])]
-
-
-def _counted(field: bytes) -> tuple[str, str, str]:
-    lane, namespace, state = field.decode().split("\0")
-    return lane, namespace, state
 
 
 def _records(held: dict[str, Any], runs: dict[str, Execution]) -> dict[str, dict[Key, Any]]:

@@ -6,6 +6,8 @@ server, `ff:{fp:N}:` for each partition of a cluster, where `ff:{ff}:` is the ho
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any, Final
 
 from flowfabric.model.contracts.base import Command, ExecutionCommand
@@ -156,3 +158,16 @@ def tail(kind: str, field: bytes) -> tuple[Any, ...]:
     """Read the rest of a key from the field of a hash."""
     text = field.decode()
     return (int(text) if kind in {"attempt", "result", "stream", "summary", "signal"} else text,)
+
+
+def tallied(moves: Iterable[tuple[bytes, bytes | int]]) -> Counter[tuple[str, str, str]]:
+    """Add up the moves of a tally: how many executions of a lane and a namespace are in a state.
+
+    A move begins with no state at a creation, and ends with none at a purge.
+    """
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for field, n in moves:
+        lane, namespace, was, state = field.decode().split("\0")
+        counts[lane, namespace, was] -= int(n)
+        counts[lane, namespace, state] += int(n)
+    return Counter({of: n for of, n in counts.items() if n and of[2]})

@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from flowfabric.storage.valkey.generated import fields, tables
-from flowfabric.storage.valkey.places import places
+from flowfabric.storage.valkey.generated import default_texts, fields, tables
+from flowfabric.storage.valkey.places import places, written_out
 
 NAME: Final = "flowfabric"
 VERSION: Final = 1
@@ -36,11 +36,11 @@ def parts(folder: Path = FOLDER) -> list[Path]:
 @cache
 def library(*, checked: bool = False) -> Library:
     """Build the library; `checked` is for tests: each access to a field makes sure of its record."""
-    named = fields()
-    blocks = [
-        f"do -- {path.name}\n{places(path.read_text(encoding='utf-8'), named, checked=checked)}end"
-        for path in _base_first(parts())
-    ]
+    named, defaults = fields(), default_texts()
+    blocks = []
+    for path in _base_first(parts()):
+        source = written_out(path.read_text(encoding="utf-8"), named, defaults)
+        blocks.append(f"do -- {path.name}\n{places(source, named, checked=checked)}end")
     body = "\n".join([tables(), *blocks])
     digest = hashlib.sha256(body.encode()).hexdigest()[:16]
     head = f"#!lua name={NAME}\nlocal ff = {{}}\nff.LIBRARY_VERSION = {VERSION}\nff.DIGEST = '{digest}'\n"
@@ -48,5 +48,5 @@ def library(*, checked: bool = False) -> Library:
 
 
 def _base_first(paths: list[Path]) -> list[Path]:
-    """Put first what others need while the library loads: `ff.operation`."""
-    return sorted(paths, key=lambda path: path.stem != "run")
+    """Put first what others need while the library loads: `ff.operation` and `ff.forms`."""
+    return sorted(paths, key=lambda path: path.stem not in {"run", "records"})

@@ -10,7 +10,7 @@ from flowfabric.model.listing import LOOK_AHEAD, id_page, matches, rows_to_look_
 from flowfabric.model.records import Execution, Route
 from flowfabric.model.state import Public
 from flowfabric.storage.valkey import keys
-from flowfabric.storage.valkey.codec import arrived
+from flowfabric.storage.valkey.executions import arrived
 from flowfabric.storage.valkey.keys import Layout
 from flowfabric.storage.valkey.requests import EACH, Plan, Request, walk
 
@@ -135,12 +135,11 @@ def lanes(layout: Layout, namespace: str) -> Plan[tuple[LaneRow, ...]]:
     """Read every lane with its counts and, unless it is for one namespace, since when the oldest waits."""
     tallies, named = yield [(EACH, "HGETALL", keys.TALLY), ("HKEYS", layout.common + keys.LANES)]
     counts: dict[str, dict[Public, int]] = defaultdict(dict)
-    for flat in tallies.replies:
-        for at in range(0, len(flat), 2):
-            lane_id, of, state = flat[at].decode().split("\0")
-            if namespace in {"", of}:
-                known = counts[lane_id]
-                known[Public(state)] = known.get(Public(state), 0) + int(flat[at + 1])
+    moves = [move for flat in tallies.replies for move in zip(flat[::2], flat[1::2], strict=True)]
+    for (lane_id, of, state), n in keys.tallied(moves).items():
+        if namespace in {"", of}:
+            known = counts[lane_id]
+            known[Public(state)] = known.get(Public(state), 0) + n
     shown = {
         lane_id: tuple(sorted((state, n) for state, n in found.items() if n))
         for lane_id, found in counts.items()

@@ -10,7 +10,8 @@ from flowfabric.model.contracts.reads import FeedEntry
 from flowfabric.model.machine import Head, Wishes, Workspace
 from flowfabric.model.records import Execution, Payload
 from flowfabric.storage.valkey import keys, lists
-from flowfabric.storage.valkey.codec import arrived, decode, told
+from flowfabric.storage.valkey.codec import decode, told
+from flowfabric.storage.valkey.executions import arrived, newest
 from flowfabric.storage.valkey.keys import Layout
 from flowfabric.storage.valkey.requests import EACH, PAUSE, Plan, Request, merged, share, together, walk
 
@@ -102,9 +103,15 @@ class Loader:
 
     def _history(self, key: Row) -> Plan[None]:
         execution_id, after, limit = key
-        (positions,) = yield [("LRANGE", keys.history(execution_id), after, after + limit - 1)]
+        value, listed = yield [  # in this order: what moves from the record to the list is not missed
+            ("GET", keys.execution(execution_id)),
+            ("LRANGE", keys.history(execution_id), after, after + limit - 1),
+        ]
+        older, newer = newest(value) if value is not None else (0, [])
+        positions = [int(position) for position in listed[: max(0, older - after)]]
+        positions += newer[max(0, after - older) :]
         feed = self.layout.home_of(execution_id) + keys.FEED
-        entries = yield [_line(feed, int(position)) for position in positions] if positions else []
+        entries = yield [_line(feed, position) for position in positions[:limit]] if positions else []
         self.space.learn(("history", key), tuple(told(found[0][1][1]).event for found in entries if found))
 
     def _feed(self, key: Row) -> Plan[None]:

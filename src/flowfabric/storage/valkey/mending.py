@@ -13,11 +13,12 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, Protocol
 
 from flowfabric.model.errors import FlowFabricError, InternalError
 from flowfabric.storage.base import RepairReport
+from flowfabric.storage.valkey import keys
 from flowfabric.storage.valkey.keys import Layout
 
 CALLS: Final = 64
@@ -129,7 +130,7 @@ class Mender:
                 if isinstance(reply, InternalError):
                     raise reply
                 position, upto, number = reply[:3]
-                tally = Counter({field: int(n) for field, n in zip(reply[3::2], reply[4::2], strict=True)})
+                tally = _tallied(zip(reply[3::2], reply[4::2], strict=True))
                 counted, seen = await self._count(home, position, upto, number)
                 if seen == number:
                     await self._correct(home, tally, counted)
@@ -160,7 +161,7 @@ class Mender:
                 f"the tally of {_shown(field)} is {tally[field]}, the records imply {counted[field]}"
             )
         if self._fix and wrong:
-            changes = [part for field, error in wrong.items() for part in (field, -error)]
+            changes = [part for field, error in wrong.items() for part in (_from_nowhere(field), -error)]
             await self._ask([("ff_correct_tally", home, *changes)])
 
     # Asking.
@@ -188,6 +189,17 @@ class Mender:
 def _parts(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
     for start in range(0, len(items), size):
         yield items[start : start + size]
+
+
+def _tallied(moves: Iterable[tuple[bytes, bytes]]) -> Counter[bytes]:
+    """Return what a tally says by the names that counting uses."""
+    return Counter({"\0".join(of).encode(): n for of, n in keys.tallied(moves).items()})
+
+
+def _from_nowhere(field: bytes) -> bytes:
+    """Return the field of moves that begin with nothing: an error is taken out as if work had come or gone."""
+    of, _, state = field.rpartition(b"\0")
+    return of + b"\0\0" + state
 
 
 def _shown(text: bytes) -> str:

@@ -1,9 +1,10 @@
-"""Fields by place: `run.lane_id` in the sources becomes `run[4]` in the library.
+"""Fields by place: `run.lane_id` in the sources becomes `run[4]` in the library, and so do the fields of new records.
 
 Looking a name up costs the server more than the work that is done with it, so names end here. The name of a variable
 says what it holds: one that is called `run` is an execution, everywhere, and `command` is what its file is registered
 for. A field that the record does not have stops the build. Variables of other names keep their names and are looked up
-when they run (records.lua).
+when they run (records.lua). A new record that is written out, `ff.new('Memo', {value = x})`, becomes the array that it
+makes, with the defaults of the Python class in the places that were not given; one that has no default must be given.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ Fields = Mapping[str, Sequence[str]]
 
 HOLDS: Final = {
     "run": "Execution", "begun": "Execution", "moved": "Execution", "ended": "Execution", "aside": "Execution",
-    "retried": "Execution", "attempt": "Attempt", "policy": "Policy", "grant": "Grant", "stream": "Stream",
+    "retried": "Execution", "delayed": "Execution",
+    "leased": "Execution", "attempt": "Attempt", "policy": "Policy", "grant": "Grant", "stream": "Stream",
     "frame": "Frame", "sent": "FrameInput", "suspension": "Suspension", "waitpoint": "Waitpoint",
 }  # fmt: skip
 """What a variable of this name holds."""
@@ -28,8 +30,53 @@ _COMMAND: Final = re.compile(r"ff\.operation\('\w+', '(\w+)'")
 _TOKEN: Final = re.compile(r"(--[^\n]*|'(?:[^'\\\n]|\\.)*')|(?<![\w.:])([a-z_]+)((?:\.[a-z_]+)+)(?!\w)")
 
 
+_NEW: Final = re.compile(r"ff\.new\('(\w+)', \{")
+_PART: Final = re.compile(r"--[^\n]*|'(?:[^'\\\n]|\\.)*'|[^'\-]|-")
+_GIVEN: Final = re.compile(r"\s*([a-z_]+) = (.+?)\s*", re.DOTALL)
+
+
 class UnknownField(Exception):
-    """A source names a field that its record does not have."""
+    """A source names a field that its record does not have, or does not give one that it must have."""
+
+
+def written_out(source: str, fields: Fields, defaults: Mapping[str, Sequence[str]]) -> str:
+    """Write new records as arrays; defaults are Lua text, `nil` where there is none."""
+    parts: list[str] = []
+    done = 0
+    while (found := _NEW.search(source, done)) is not None:
+        form = found[1]
+        given, end = _given(source, found.end())
+        if unknown := given.keys() - set(fields[form]):
+            raise UnknownField(f"a new {form} has no {', '.join(sorted(unknown))}")
+        values = [
+            given.get(name, default) for name, default in zip(fields[form], defaults[form], strict=True)
+        ]
+        if "nil" in values:
+            raise UnknownField(f"a new {form} must have {fields[form][values.index('nil')]}")
+        parts += [source[done : found.start()], f"ff.as('{form}', {{{', '.join(values)}}}"]
+        done = end
+    return "".join([*parts, source[done:]])
+
+
+def _given(source: str, start: int) -> tuple[dict[str, str], int]:
+    """Read `name = value, ...}` from a place on; return the values, and the place after the brace."""
+    given: dict[str, str] = {}
+    depth, part = 0, ""
+    for token in _PART.finditer(source, start):
+        text = token[0]
+        if depth == 0 and text in {",", "}"}:
+            if (field := _GIVEN.fullmatch(part)) is not None:
+                given[field[1]] = f"({field[2]})"  # one value, also where a function returns several
+            elif part.strip():
+                raise UnknownField(f"not a field of a new record: {part.strip()}")
+            if text == "}":
+                return given, token.end()
+            part = ""
+            continue
+        depth += (text in {"(", "[", "{"}) - (text in {")", "]", "}"})
+        if not text.startswith("--"):
+            part += text
+    raise UnknownField("a new record has no end")
 
 
 def places(source: str, fields: Fields, *, checked: bool = False) -> str:

@@ -8,7 +8,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar, cast
 
 from libvalkey import ReplyError
 from msgspec.structs import replace
@@ -39,6 +39,7 @@ from flowfabric.storage.valkey.wakeups import Wakeups
 from flowfabric.storage.valkey.wire import CALL_SECONDS
 from flowfabric.storage.wake import Listener
 
+R = TypeVar("R")
 CLOCK_SECONDS: Final = 5.0
 """How often the server's clock is looked at; commands are decided by it anyway, reads by what was seen last."""
 TRIES: Final = 16
@@ -135,6 +136,16 @@ class ValkeyStore(Front):
 
     # Commands and questions.
 
+    async def apply(self, command: Command[R]) -> R:
+        """Decide one command; raise the error that refuses it."""
+        if not self._is_one_call(command):
+            return await super().apply(command)
+        self._check(command)
+        answer = await self._ask_function(call_of(command), self._chance())
+        if isinstance(answer, FlowFabricError):
+            raise answer
+        return cast("R", answer)
+
     async def _decide(self, commands: Sequence[Command[Any]]) -> list[Any]:
         replies: list[Any] = []
         calls: list[Drawn] = []  # of the last commands, which have no replies yet
@@ -204,6 +215,12 @@ class ValkeyStore(Front):
             ]
         )
         return [read_answer(call, reply) for (call, _), reply in zip(calls, raw, strict=True)]
+
+    async def _ask_function(self, call: Call, chance: float) -> Any:
+        raw = await self._client.function(
+            ("FCALL", call.operation.function, 1, SINGLE, self._time(), repr(chance), *call.arguments)
+        )
+        return read_answer(call, raw)
 
     async def _ask(self, question: Question[Any]) -> Any:
         try:

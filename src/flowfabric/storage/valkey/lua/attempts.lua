@@ -17,7 +17,7 @@ end
 
 local function put_begun(space, run, begun, row, lease)
   return space:put_execution(begun, row.event, {
-    actor = lease.worker_id, before = run.public_state, reason = lease.reason, details = ff.lease_details(begun),
+    actor = lease.worker_id, before = run.public_state, reason = lease.reason, lease = begun,
   })
 end
 
@@ -29,11 +29,11 @@ function ff.begin_attempt(space, run, row, lease, attempt, ended, changes)
   end
   local begun = begun_with(space, run, row, lease, attempt, attempt.kind, changes)
   begun.total_attempt_count = attempt.index + 1
-  local timeout = run.policy.attempt_timeout_ms
+  local policy = ff.policy_of(run)
+  local timeout = policy.attempt_timeout_ms
   begun.attempt_deadline_at = timeout ~= 0 and math.min(space.now + timeout, ff.limits.MAX_INT) or 0
-  begun.attempt_timeout_remaining_ms = 0
-  begun.has_stream = false
-  begun.current_suspension_id, begun.current_waitpoint_id = '', ''
+  begun.has_stream, begun.current_suspension_id = false, ''
+  if not ff.quiet(begun) then begun.attempt_timeout_remaining_ms, begun.current_waitpoint_id = 0, '' end
   ff.forget_lineage(begun)
   return put_begun(space, run, begun, row, lease)
 end

@@ -2,19 +2,21 @@
 
 local ATTEMPT_KINDS = {pending_retry_attempt = 'retry', pending_replay_attempt = 'replay'}
 
-local function attempt_for(space, run, attempt_id, lease, kind, reason, previous, requested_by)
+local function attempt_for(space, run, attempt_id, lease, kind)
   return ff.new('Attempt', {
     index = run.total_attempt_count, attempt_id = attempt_id, kind = kind, life = 'started', started_at = space.now,
     lease_id = lease.lease_id, lease_epoch = run.current_lease_epoch + 1, worker_id = lease.worker_id,
-    worker_instance_id = lease.worker_instance_id, lineage_reason = reason, requested_by = requested_by,
-    previous_index = previous,
+    worker_instance_id = lease.worker_instance_id,
   })
 end
 
 -- T5: start the first attempt, a retry or a replay.
 function ff.new_attempt(space, run, attempt_id, lease)
-  local attempt = attempt_for(space, run, attempt_id, lease, ATTEMPT_KINDS[run.attempt_state] or 'initial',
-    run.pending_lineage_reason, run.pending_previous_index, run.pending_requested_by)
+  local attempt = attempt_for(space, run, attempt_id, lease, ATTEMPT_KINDS[run.attempt_state] or 'initial')
+  if not ff.quiet(run) then
+    attempt.lineage_reason, attempt.requested_by = run.pending_lineage_reason, run.pending_requested_by
+    attempt.previous_index = run.pending_previous_index
+  end
   return ff.begin_attempt(space, run, ff.T.T5, lease, attempt)
 end
 
@@ -28,7 +30,8 @@ function ff.reclaim(space, run, attempt_id, lease)
   local reason = ff.lost_reason(run)
   ff.close_stream(space, run, 'reclaimed', true)
   local old = ff.end_attempt(space, run, 'interrupted_reclaimed', {failure_reason = reason})
-  local attempt = attempt_for(space, run, attempt_id, lease, 'reclaim', reason, old.index, '')
+  local attempt = attempt_for(space, run, attempt_id, lease, 'reclaim')
+  attempt.lineage_reason, attempt.previous_index = reason, old.index
   lease.reason = reason
   local counted = run.lease_end == 'released' and 0 or 1
   return ff.begin_attempt(space, run, ff.T.T11, lease, attempt, old, {

@@ -55,7 +55,7 @@ end
 -- are worn out (1) and will end instead of being taken, then [home, lane, route, score, id ...] of how every queue of its
 -- lanes begins.
 reading('ff_look', function(_, args)
-  local command = ff.as('Claim', cmsgpack.unpack(args[2]))
+  local command = ff.as('Claim', {cmsgpack.unpack(args[2])})
   local space, mine, served, others = ff.new_space(ff.keys.SINGLE, args[1], 0), {}, {}, {}
   for i = 3, #args do
     local keys = ff.keys.at(args[i])

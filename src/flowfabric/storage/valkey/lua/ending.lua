@@ -34,7 +34,7 @@ end
 function ff.finish(space, run, row, about)
   if run.has_stream then ff.close_stream(space, run, row.closes_stream, row.closes_stream == 'reclaimed') end
   if run.lifecycle_phase == 'suspended' then ff.close_suspension(space, run, about.suspension_reason or '') end
-  if run.pending_waitpoints[1] then
+  if not ff.quiet(run) and run.pending_waitpoints[1] then
     local ids = {}
     for i = 1, #run.pending_waitpoints do ids[i] = run.pending_waitpoints[i][1] end
     ff.close_waitpoints(space, run, ids, 'execution_ended')
@@ -47,10 +47,12 @@ function ff.finish(space, run, row, about)
   ff.drop_lease(ended)
   ff.forget_waiting(ended)
   ff.forget_lineage(ended)
-  ended.attempt_deadline_at, ended.attempt_timeout_remaining_ms, ended.suspension_timeout_at = 0, 0, 0
-  ended.pending_waitpoints = {}
+  ended.attempt_deadline_at = 0
+  if not ff.quiet(ended) then
+    ended.attempt_timeout_remaining_ms, ended.suspension_timeout_at, ended.pending_waitpoints = 0, 0, {}
+  end
   return space:put_execution(ended, row.event, {
     actor = about.actor, before = run.public_state, reason = about.reason,
-    details = run.current_lease_id ~= '' and ff.lease_details(run) or {},
+    lease = run.current_lease_id ~= '' and run or nil,
   })
 end

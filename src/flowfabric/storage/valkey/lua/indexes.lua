@@ -29,17 +29,20 @@ function ff.due_at(run)
   if run.eligibility_state == 'not_eligible_until_time' then due = math.min(due or run.delay_until, run.delay_until) end
   due = earlier(due, run.attempt_deadline_at)
   due = earlier(due, run.execution_deadline_at)
+  if ff.quiet(run) then return due or 0 end
   due = earlier(due, run.suspension_timeout_at)
   local pending = run.pending_waitpoints
   for i = 1, #pending do due = math.min(due or pending[i][2], pending[i][2]) end
   return due or 0
 end
 
--- claimable, score, public state, due_at, holder, claim id
+-- claimable, score (of what is), public state, due_at, holder, claim id
 function ff.placement(run)
-  local leased = run.ownership_state == 'leased'
-  return not leased and ff.claimable(run), ff.score(run), run.public_state, ff.due_at(run),
-    leased and run.current_worker_instance_id or '', leased and run.claim_id or ''
+  if run.ownership_state == 'leased' then
+    return false, 0, run.public_state, ff.due_at(run), run.current_worker_instance_id, run.claim_id
+  end
+  local claimable = ff.claimable(run)
+  return claimable, claimable and ff.score(run) or 0, run.public_state, ff.due_at(run), '', ''
 end
 
 -- The queue inside its lane: kind \0 capabilities.

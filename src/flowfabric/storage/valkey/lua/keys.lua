@@ -35,7 +35,7 @@ local function of_home(home)
     feed_floor = home .. 'feed:floor',    -- up to which position the feed may have gaps
     past = home .. 'past',                -- zset by time of purge: positions in the feed of executions that are gone
     due = home .. 'due',                  -- zset by time: the earliest deadline of each execution
-    tally = home .. 'tally',              -- hash lane \0 namespace \0 state: how many executions
+    tally = home .. 'tally',              -- hash lane \0 namespace \0 from \0 to: how many moved
     inbox = home .. 'inbox',              -- zset by position: open waitpoints, as execution id \0 waitpoint id
     inbox_position = home .. 'inbox:position',
     memos = home .. 'memos',              -- zset by expiry: the memos that can be forgotten

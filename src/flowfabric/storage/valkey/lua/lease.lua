@@ -1,8 +1,9 @@
 -- What every lease-holder operation shares: the fence and the lease. model/machine/lease.py, first half.
 
 local function forget_trouble(run)
-  run.lease_last_renewed_at, run.lease_expired_at, run.lease_revoked_at = 0, 0, 0
-  run.lease_revoke_reason, run.lease_end = '', ''
+  run.lease_last_renewed_at = 0
+  if ff.quiet(run) then return end
+  run.lease_expired_at, run.lease_revoked_at, run.lease_revoke_reason, run.lease_end = 0, 0, '', ''
 end
 ff.forget_trouble = forget_trouble
 
@@ -15,11 +16,13 @@ function ff.drop_lease(run)
 end
 
 function ff.forget_waiting(run)
-  run.grant, run.blocking_detail = {}, ''
-  run.delay_until, run.blocked_at, run.paused_at = 0, 0, 0
+  if run.grant[1] then run.grant = {} end
+  if ff.quiet(run) then return end
+  run.blocking_detail, run.delay_until, run.blocked_at, run.paused_at = '', 0, 0, 0
 end
 
 function ff.forget_lineage(run)
+  if ff.quiet(run) then return end
   run.pending_lineage_reason, run.pending_requested_by, run.pending_previous_index = '', '', -1
 end
 
@@ -81,20 +84,12 @@ function ff.actor_of(run, command)
   return command.actor ~= '' and command.actor or run.current_worker_id
 end
 
--- Name a lease in the history.
-function ff.lease_details(run)
-  return {
-    {'lease_id', run.current_lease_id}, {'attempt_id', run.current_attempt_id},
-    {'worker_id', run.current_worker_id}, {'worker_instance_id', run.current_worker_instance_id},
-  }
-end
-
 -- T8 in its three forms: the lease ends, the work can be claimed again.
 function ff.lose_lease(space, run, row, lease_end, actor, reason)
   ff.close_stream(space, run, row.closes_stream)
   local lost = ff.move(run, row, space.now, {lease_expired_at = space.now, lease_end = lease_end})
   return space:put_execution(lost, row.event, {
-    actor = actor, before = run.public_state, reason = reason, details = ff.lease_details(run),
+    actor = actor, before = run.public_state, reason = reason, lease = run,
   })
 end
 

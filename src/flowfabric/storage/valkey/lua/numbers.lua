@@ -34,12 +34,16 @@ local function next_number(space)
   return numbers.last
 end
 
--- Append to a stream; the number of the entry is returned.
-function ff.append(space, stream, name, value)
-  if not space.numbers then return tonumber(string.sub(redis.call('XADD', stream, '0-*', name, value), 3)) end
-  local number = next_number(space)
-  redis.call('XADD', stream, '0-' .. ff.digits(number), name, value)
+-- Append to a stream; the number of the entry is returned, as text.
+function ff.append_text(space, stream, name, value)
+  if not space.numbers then return string.sub(redis.call('XADD', stream, '0-*', name, value), 3) end
+  local number = ff.digits(next_number(space))
+  redis.call('XADD', stream, '0-' .. number, name, value)
   return number
+end
+
+function ff.append(space, stream, name, value)
+  return tonumber(ff.append_text(space, stream, name, value))
 end
 
 function ff.next_in_inbox(space)

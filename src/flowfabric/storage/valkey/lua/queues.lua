@@ -1,6 +1,7 @@
 -- Finding claimable work: the routes that a worker may serve, and their best executions in the order of the lane.
 
 local function covered(capabilities, offered)
+  if capabilities == '' then return true end
   for token in string.gmatch(capabilities, '[^,]+') do
     if not offered[token] then return false end
   end

@@ -41,6 +41,7 @@ end
 
 function ff.copy(record)
   local form = getmetatable(record)
+  if form.hot and record[1] then return setmetatable({unpack(record, 1, form.hot)}, form) end -- executions.lua
   return setmetatable({unpack(record, 1, form.size)}, form)
 end
 
@@ -62,9 +63,9 @@ function ff.new(name, values)
 end
 
 -- A stored record may be older and shorter than the class of today; a newer one is refused, never guessed.
-local function grown(name, array)
-  local size = ff.forms[name].size
-  if #array < size then
+function ff.grown(name, array, size)
+  size = size or ff.forms[name].size
+  if array[size] == nil then
     for i = #array + 1, size do array[i] = ff.defaults[name][i] end
   end
   local version = ff.fields[name].version
@@ -74,27 +75,7 @@ local function grown(name, array)
   return ff.as(name, array)
 end
 
--- Executions: [arrival number, record]. The number has nine bytes always, so the record begins at a known place.
-
-function ff.execution_from(value)
-  local _, array = cmsgpack.unpack_one(value, 10)
-  local run = grown('Execution', array)
-  run.policy = grown('Policy', run.policy)
-  run.attempt = grown('Attempt', run.attempt)
-  if run.grant[1] then run.grant = {grown('Grant', run.grant[1])} end
-  return run
-end
-
-function ff.arrival_head(arrival)
-  return '\146\207' .. struct.pack('>I4I4', math.floor(arrival / 4294967296), arrival % 4294967296)
-end
-
-function ff.arrival_of(head)
-  local high, low = struct.unpack('>I4I4', head, 3)
-  return high * 4294967296 + low
-end
-
--- Other records: packed as they are; one with bytes in it is [record with '' in their place, bytes].
+-- Records are packed as they are; one with bytes in it is [record with '' in their place, bytes].
 
 function ff.pack(record)
   local form = getmetatable(record)
@@ -109,9 +90,9 @@ end
 
 function ff.unpack(name, value)
   local place = ff.bytes_at[name]
-  if not place then return grown(name, cmsgpack.unpack(value)) end
+  if not place then return ff.grown(name, cmsgpack.unpack(value)) end
   local offset, array = cmsgpack.unpack_one(value, 1)
-  local record = grown(name, array)
+  local record = ff.grown(name, array)
   rawset(record, place, string.sub(value, offset + 6))
   return record
 end

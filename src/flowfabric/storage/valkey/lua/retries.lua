@@ -25,11 +25,9 @@ function ff.schedule_retry(space, run, about)
     grant = {},
   })
   ff.drop_lease(retried)
-  local details = ff.lease_details(run)
-  details[#details + 1] = {'category', about.category}
-  details[#details + 1] = {'delay_until', ff.digits(delay_until)}
   retried = space:put_execution(retried, row.event, {
-    actor = about.actor, before = run.public_state, reason = about.reason, details = details,
+    actor = about.actor, before = run.public_state, reason = about.reason, lease = run,
+    details = {{'category', about.category}, {'delay_until', ff.digits(delay_until)}},
   })
   return ff.promote_if_due(space, retried, about.actor)
 end

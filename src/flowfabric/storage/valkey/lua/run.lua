@@ -1,6 +1,6 @@
 -- How a function is called and answers.
 --
---   FCALL ff_x 1 <home> <time> <chance> <packed command> [blob ...]
+--   FCALL ff_x 1 <home> <time> <chance> <packed fields of the command, one after another> [blob ...]
 --
 -- Home and time: keys.lua, numbers.lua. The answer is {1, what the step returned ...} or {0, code, text, field,
 -- detail ...}; on a cluster {3, notes, ...} and {2, notes, code, ...}. Anything else is an error.
@@ -33,7 +33,7 @@ end
 function ff.operation(name, command_name, step, flags)
   redis.register_function{function_name = name, flags = flags or {}, callback = function(keys, args)
     local space = ff.new_space(keys[1], args[1], tonumber(args[2]))
-    local command = ff.as(command_name, cmsgpack.unpack(args[3]))
+    local command = ff.as(command_name, {cmsgpack.unpack(args[3])})
     local done, answer = pcall(step, space, command, {unpack(args, 4)})
     if not done then return refusal(space, answer) end
     ff.flush(space)
@@ -47,9 +47,16 @@ function ff.digits(number)
   return string.format('%.0f', number)
 end
 
+local FOLLOWING = {
+  ['0'] = '1', ['1'] = '2', ['2'] = '3', ['3'] = '4', ['4'] = '5', ['5'] = '6', ['6'] = '7', ['7'] = '8', ['8'] = '9',
+  ['9'] = 'a', a = 'b', b = 'c', c = 'd', d = 'e', e = 'f',
+}
+
 -- The n-th id of one operation, derived from its random base (model/ids.py).
 function ff.mint(base, n)
   if n == 0 then return base end
+  local last = n == 1 and FOLLOWING[string.sub(base, -1)]
+  if last then return string.sub(base, 1, 35) .. last end
   return string.sub(base, 1, 28) .. string.format('%08x', (tonumber(string.sub(base, 29), 16) + n) % 4294967296)
 end
 

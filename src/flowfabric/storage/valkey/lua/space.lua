@@ -5,27 +5,32 @@ local Space = {}
 Space.__index = Space
 ff.Space = Space
 
+local LEASE = 4 -- a number among the details: so many values that name a lease follow, without their names
+
 function ff.new_space(home, time, chance)
   local now, numbers = ff.time_of(home, time)
   return setmetatable({
     now = now, chance = chance, keys = ff.keys.at(home),
     numbers = numbers, -- nil on a single server, where streams count by themselves (numbers.lua)
-    heads = {},    -- queues whose best execution may have changed (numbers.lua)
-    loaded = {},   -- id -> {head, run, input, policy}, as the store holds it; false when it does not exist
+    heads = numbers and {}, -- queues whose best execution may have changed (numbers.lua)
+    loaded = {},   -- id -> {run, arrival, told, input, policy}, as the store holds it; false when it does not exist
     runs = {},     -- id -> run, staged; false when purged
     order = {},    -- ids in `runs`, in the order in which they were first staged
-    events = {},   -- {id, event} pairs
-    staged = {},   -- key \0 field -> {kind, record or false, key parts...}
-    places = {},   -- keys of `staged`, in order
-    effects = {},  -- {kind, ...}
-    packed = {},   -- run -> its packed form
+    events = {},   -- lines of history
   }, Space)
 end
+
+-- Until there is something in them; a step may write none.
+local NONE = {}
+Space.staged = NONE  -- key \0 field -> {kind, record or false, key parts...}
+Space.places = NONE  -- keys of `staged`, in order
+Space.effects = NONE -- {kind, ...}
 
 -- Executions.
 
 local function learn(space, id, value, input, policy)
-  local known = value and {head = string.sub(value, 1, 10), run = ff.execution_from(value), input = input, policy = policy}
+  local known = value and ff.execution_from(value)
+  if known then known.input, known.policy = input, policy end
   space.loaded[id] = known or false
   return known or nil
 end
@@ -53,6 +58,16 @@ function Space:find_with_payload(id)
   return self:find(id)
 end
 
+-- {run, arrival, told}: where an execution that is staged lies; a new one arrives now.
+function Space:whereabouts(id)
+  local known = self.loaded[id]
+  if not known then
+    known = {arrival = ff.append(self, self.keys.arrivals, 'id', id), told = ''}
+    self.loaded[id] = known
+  end
+  return known
+end
+
 -- The execution; refused with `execution_not_found` when there is none.
 function Space:execution(id)
   local run = self:find(id)
@@ -66,14 +81,24 @@ local function stage_run(space, run)
   space.runs[id] = run
 end
 
--- Write a draft of an execution with its line of history. about: actor, before, and where they matter reason, details.
+-- Write a draft of an execution with its line of history, as codec.py reads it. about: actor, before, and where they
+-- matter reason, lease (the execution whose lease is named) and details ({name, value} pairs).
 function Space:put_execution(run, event, about)
-  run.event_count = run.event_count + 1
+  local seq, leased, details = run.event_count + 1, about.lease, about.details
+  run.event_count = seq
   stage_run(self, run)
-  self.events[#self.events + 1] = {run.execution_id, {
-    run.event_count, self.now, event, run.attempt.index, run.current_lease_epoch, about.actor, about.reason or '',
-    about.before, run.public_state, about.details or {},
-  }}
+  local line = {
+    run.execution_id, run.namespace, run.lane_id, run.execution_kind, run.flow_id, seq, self.now, event,
+    run.attempt.index, run.current_lease_epoch, about.actor, about.reason or '', about.before, run.public_state,
+    leased and LEASE, leased and leased.current_lease_id, leased and leased.current_attempt_id,
+    leased and leased.current_worker_id, leased and leased.current_worker_instance_id,
+  }
+  local last = leased and 19 or 14
+  for i = 1, details and #details or 0 do
+    line[last + 1], line[last + 2] = details[i][1], details[i][2]
+    last = last + 2
+  end
+  self.events[#self.events + 1] = line
   return run
 end
 
@@ -90,14 +115,13 @@ function Space:drop(run)
   self.runs[id] = false
 end
 
--- The packed form of a draft that is not changed any more.
+-- The packed hot fields, and the packed rest, of the draft that is stored: it is not changed any more.
 function Space:bytes_of(run)
-  local bytes = self.packed[run]
-  if not bytes then
-    bytes = cmsgpack.pack(run)
-    self.packed[run] = bytes
+  local known = self:whereabouts(run.execution_id)
+  if known.packed ~= run then
+    known.packed, known.hot, known.rest = run, ff.pack_execution(run)
   end
-  return bytes
+  return known.hot, known.rest
 end
 
 -- Other records, by kind and key as in Python: space:get('stream', id, attempt_index).
@@ -130,12 +154,14 @@ end
 function Space:put(kind, record, a, b, c)
   local key, field = self.keys.place(kind, a, b, c)
   local place = key .. '\0' .. (field or '')
+  if self.staged == NONE then self.staged, self.places = {}, {} end
   if not self.staged[place] then self.places[#self.places + 1] = place end
   self.staged[place] = {kind = kind, record = record, key = key, field = field, a = a, b = b, c = c}
 end
 
 -- Write something that is never read back in a step: see effects.lua.
 function Space:emit(kind, a, b, c)
+  if self.effects == NONE then self.effects = {} end
   self.effects[#self.effects + 1] = {kind, a, b, c}
 end
 

@@ -1,23 +1,17 @@
 -- Writing what a step staged. Memberships of indexes follow from the records, here and nowhere else.
 
-local function move_lists(keys, run, head, was, state)
-  local id = run.execution_id
-  local tally = run.lane_id .. '\0' .. run.namespace .. '\0'
-  if was then
-    redis.call('ZREM', keys.state(run.lane_id, was), id)
-    redis.call('HINCRBY', keys.tally, tally .. was, -1)
-  end
-  if state then
-    redis.call('ZADD', keys.state(run.lane_id, state), ff.arrival_of(head), id)
-    redis.call('HINCRBY', keys.tally, tally .. state, 1)
-  end
+local function move_lists(keys, run, arrival, was, state)
+  local id, lane = run.execution_id, run.lane_id
+  if was ~= '' then redis.call('ZREM', keys.state(lane, was), id) end
+  if state ~= '' then redis.call('ZADD', keys.state(lane, state), arrival, id) end
+  redis.call('HINCRBY', keys.tally, lane .. '\0' .. run.namespace .. '\0' .. was .. '\0' .. state, 1)
 end
 
-local function move_tags(keys, id, old, new, head)
+local function move_tags(keys, id, old, new, arrival)
   if old and new and cmsgpack.pack(old) == cmsgpack.pack(new) then return end
   for i = 1, old and #old or 0 do redis.call('ZREM', keys.tag(old[i][1], old[i][2]), id) end
   for i = 1, new and #new or 0 do
-    redis.call('ZADD', keys.tag(new[i][1], new[i][2]), ff.arrival_of(head), id)
+    redis.call('ZADD', keys.tag(new[i][1], new[i][2]), arrival, id)
   end
 end
 
@@ -29,34 +23,36 @@ local function set_due(space, id, was, due)
   end
   redis.call('ZADD', space.keys.due, due, id)
   if was ~= 0 and was <= due then return end
-  if due > space.now then
-    local first = redis.call('ZRANGE', space.keys.due, '(' .. ff.digits(space.now), '+inf', 'BYSCORE', 'LIMIT', 0, 1)
+  local first = redis.call('ZRANGE', space.keys.due, 0, 0, 'WITHSCORES')
+  if first[1] ~= id and due > space.now then
+    if tonumber(first[2]) > space.now then return end
+    first = redis.call('ZRANGE', space.keys.due, '(' .. ff.digits(space.now), '+inf', 'BYSCORE', 'LIMIT', 0, 1)
     if first[1] ~= id then return end
   end
   redis.call('PUBLISH', ff.keys.channel('due'), ff.digits(due))
 end
 
--- Move one execution from its old record to its new one; either may be nil.
+-- Move one execution from its old record (known.run) to its new one; either may be nil.
 function ff.store(space, id, known, new)
-  local keys, old, head = space.keys, known and known.run, known and known.head
+  local keys, old, arrival = space.keys, known.run, known.arrival
   local run = new or old
-  local was, old_score, old_state, old_due, old_holder, old_claim = false, 0, nil, 0, '', ''
+  local was, old_score, old_state, old_due, old_holder, old_claim = false, 0, '', 0, '', ''
   if old then was, old_score, old_state, old_due, old_holder, old_claim = ff.placement(old) end
-  local is, score, state, due, holder, claim = false, 0, nil, 0, '', ''
+  local is, score, state, due, holder, claim = false, 0, '', 0, '', ''
   if new then is, score, state, due, holder, claim = ff.placement(new) end
   if not old then
-    head = ff.arrival_head(ff.append(space, keys.arrivals, 'id', id))
     redis.call('ZADD', ff.keys.partition(id), 0, string.sub(id, -36))
-    if run.flow_id ~= '' then redis.call('ZADD', keys.flow(run.flow_id), ff.arrival_of(head), id) end
+    if run.flow_id ~= '' then redis.call('ZADD', keys.flow(run.flow_id), arrival, id) end
   end
   if new then
-    redis.call('SET', ff.keys.execution(id), head .. space:bytes_of(new))
+    local hot, rest = space:bytes_of(new)
+    redis.call('SET', ff.keys.execution(id), ff.head_of(arrival, known.told) .. hot .. rest)
   else
-    redis.call('XDEL', keys.arrivals, '0-' .. ff.digits(ff.arrival_of(head)))
+    redis.call('XDEL', keys.arrivals, '0-' .. ff.digits(arrival))
     redis.call('ZREM', ff.keys.partition(id), string.sub(id, -36))
     if run.flow_id ~= '' then redis.call('ZREM', keys.flow(run.flow_id), id) end
   end
-  if state ~= old_state then move_lists(keys, run, head, old_state, state) end
+  if state ~= old_state then move_lists(keys, run, arrival, old_state, state) end
   local moved, wake = is ~= was or (is and score ~= old_score), is and not (was and not old.grant[1])
   if moved or wake then
     local route = ff.route_of(run)
@@ -75,17 +71,26 @@ function ff.store(space, id, known, new)
   end
   local old_tags, tags = old and old.tags, new and new.tags
   if old_tags ~= tags and ((old_tags and old_tags[1]) or (tags and tags[1])) then
-    move_tags(keys, id, old_tags, tags, head)
+    move_tags(keys, id, old_tags, tags, arrival)
   end
-  redis.call('PUBLISH', ff.keys.channel('execution:' .. id), '')
+  redis.call('PUBLISH', 'ff:wake:execution:' .. id, '')
+end
+
+-- The positions of the newest lines stand in the record; now and then they move to a list.
+local function note_position(id, known, seq, position)
+  known.told = known.told == '' and position or known.told .. ' ' .. position
+  if seq % ff.TOLD ~= 0 then return end
+  local positions = {}
+  for each in string.gmatch(known.told, '%d+') do positions[#positions + 1] = each end
+  redis.call('RPUSH', ff.keys.history(id), unpack(positions))
+  known.told = ''
 end
 
 local function tell(space)
   for i = 1, #space.events do
-    local id, event = space.events[i][1], space.events[i][2]
-    local run = space.runs[id]
-    local entry = cmsgpack.pack({id, run.namespace, run.lane_id, run.execution_kind, run.flow_id, event})
-    redis.call('RPUSH', ff.keys.history(id), ff.digits(ff.append(space, space.keys.feed, 'e', entry)))
+    local line = space.events[i]
+    local known = space:whereabouts(line[1])
+    note_position(line[1], known, line[6], ff.append_text(space, space.keys.feed, 'e', cmsgpack.pack(line)))
   end
   if space.events[1] then redis.call('PUBLISH', ff.keys.channel('feed'), '') end
 end
@@ -128,13 +133,9 @@ end
 
 -- Write everything that the step staged.
 function ff.flush(space)
-  for i = 1, #space.order do
-    local id = space.order[i]
-    local known = space.loaded[id] or nil
-    local new = space.runs[id] or nil
-    if known or new then ff.store(space, id, known, new) end
-  end
   tell(space)
+  local order = space.order
+  for i = 1, #order do ff.store(space, order[i], space:whereabouts(order[i]), space.runs[order[i]] or nil) end
   for i = 1, #space.places do write(space, space.staged[space.places[i]]) end
   for i = 1, #space.effects do
     local effect = space.effects[i]

@@ -1,4 +1,4 @@
--- What a claim answers for each execution: {packed record, input, policy [, suspension, signals, steps]}.
+-- What a claim answers for each execution: {packed hot fields, input, policy [, suspension, signals, steps]}.
 -- Python builds the task from it (operations/tasks.py), with the same code as every other store.
 
 local PAGE = 100
@@ -34,7 +34,7 @@ end
 function ff.task_parts(space, run)
   space:find_with_payload(run.execution_id)
   local known = space.loaded[run.execution_id]
-  local parts = {space:bytes_of(run), known.input, known.policy}
+  local parts = {(space:bytes_of(run)), known.input, known.policy}
   local resumed = run.claim_type == 'resumed' and run.current_suspension_id ~= ''
   if not resumed and run.step_count == 0 then return parts end
   parts[4], parts[5], parts[6] = '', {}, {}

@@ -26,11 +26,9 @@ function ff.satisfying(space, run, suspension)
   return found
 end
 
--- Name a suspension in the history, without what the signals said; after `details`, where there are any.
-function ff.wait_details(suspension, details)
-  details = details or {}
-  details[#details + 1] = {'suspension_id', suspension.suspension_id}
-  details[#details + 1] = {'waitpoint_id', suspension.waitpoint_id}
+-- Name a suspension in the history, without what the signals said.
+function ff.wait_details(suspension)
+  local details = {{'suspension_id', suspension.suspension_id}, {'waitpoint_id', suspension.waitpoint_id}}
   if suspension.closer_signal_id ~= '' then details[#details + 1] = {'signal_id', suspension.closer_signal_id} end
   if suspension.step_name ~= '' then details[#details + 1] = {'step_name', suspension.step_name} end
   return details

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -14,7 +14,7 @@ from flowfabric.model.errors import FlowFabricError, InternalError, NotOffered, 
 C = TypeVar("C", bound=Command[Any])
 A = TypeVar("A", bound="Callable[[Any, Reply], Any]")
 
-Packed = tuple[list[Any], tuple[bytes, ...]]
+Packed = tuple[Sequence[Any], tuple[bytes, ...]]
 """The fields of a command as they are packed, and the bytes that travel beside them."""
 
 encode: Final = msgspec.msgpack.Encoder().encode
@@ -23,10 +23,12 @@ encode: Final = msgspec.msgpack.Encoder().encode
 class Reply:
     """The parts of a reply, read one after the other; one that is not as expected names function and field."""
 
-    def __init__(self, function: str, parts: list[Any]) -> None:
+    __slots__ = ("_parts", "_place", "function")
+
+    def __init__(self, function: str, parts: list[Any], place: int = 0) -> None:
         self.function = function
         self._parts = parts
-        self._place = 0
+        self._place = place
 
     def bytes(self, field: str) -> bytes:
         """Read bytes."""
@@ -97,6 +99,9 @@ def _packer(kind: type[C], blobs: tuple[str, ...]) -> Callable[[C], Packed]:
     """Pack every field in its place; where bytes are, only whether there are any."""
     places = [kind.__struct_fields__.index(field) for field in blobs]
 
+    if not places:
+        return lambda command: (astuple(command), ())
+
     def pack(command: C) -> Packed:
         fields = list(astuple(command))
         beside = tuple(fields[place] or b"" for place in places)
@@ -116,6 +121,8 @@ class Call(NamedTuple):
 
     def read(self, raw: Any) -> Any:
         """Turn a raw reply into the typed answer, or into the error that refused the command."""
+        if type(raw) is list and raw and raw[0] == 1:
+            return self.operation.answer(self.command, Reply(self.operation.function, raw, 1))
         reply = Reply(self.operation.function, raw if isinstance(raw, list) else [])
         if reply.integer("status"):
             return self.operation.answer(self.command, reply)
@@ -128,7 +135,12 @@ def call_of(command: Command[Any]) -> Call:
     if known is None:
         raise NotOffered(f"{type(command).__name__} has no function on Valkey yet")
     fields, blobs = known.pack(command)
-    return Call(command, known, (encode(fields), *blobs))
+    return Call(command, known, (pack_fields(fields), *blobs))
+
+
+def pack_fields(fields: Sequence[Any]) -> bytes:
+    """Pack fields one after another: an array without its head, which Lua takes apart in half the time."""
+    return encode(fields)[1 if len(fields) < 16 else 3 :]
 
 
 def refusal(reply: Reply) -> FlowFabricError:

@@ -16,7 +16,7 @@ from flowfabric.model.machine.streams import patched, ttl_of
 from flowfabric.model.merge_patch import PATCH_KIND
 from flowfabric.model.records import Summary
 from flowfabric.storage.valkey.codec import decode
-from flowfabric.storage.valkey.operations.calls import OPERATIONS, Call, Packed, Reply, encode, operation
+from flowfabric.storage.valkey.operations.calls import OPERATIONS, Call, Packed, Reply, operation, pack_fields
 
 _FRAMES: Final = AppendFrames.__struct_fields__.index("frames")
 _NONE: Final = Summary(b"", 0, "", 0, 0)
@@ -97,7 +97,7 @@ def append_call(command: AppendFrames, old: Summary, new: Summary | FlowFabricEr
         fields, payloads = _packed(command, about, b"")
     else:
         fields, payloads = _packed(command, about, new.document)
-    return Call(command, OPERATIONS[AppendFrames], (encode(fields), *payloads))
+    return Call(command, OPERATIONS[AppendFrames], (pack_fields(fields), *payloads))
 
 
 def _packed(command: AppendFrames, about: dict[str, Any], *more: bytes) -> Packed:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from flowfabric.model.contracts.lease import Task
 from flowfabric.model.machine import Workspace
-from flowfabric.model.machine.claim import task_of
+from flowfabric.model.machine.claim import plain_task, task_of
 from flowfabric.model.records import Execution, Payload, SignalRef, Suspension
 from flowfabric.storage.valkey.codec import decode
+from flowfabric.storage.valkey.executions import leased
 from flowfabric.storage.valkey.operations.calls import Reply
 
 
 def read_task(answer: Reply) -> Task:
-    """Build a task: packed record, input, policy, and for resumed work and stored steps what belongs to it."""
+    """Build a task: packed hot fields, input, policy, and for resumed work and stored steps what belongs to it."""
     reply = Reply(answer.function, answer.list("task"))
-    run: Execution = decode("execution", reply.bytes("record"))
-    space = Workspace(0)
+    run: Execution = leased(reply.bytes("record"))
     payload = Payload(reply.bytes("input"), reply.bytes("policy"))
+    if not reply.rest():
+        return plain_task(run, payload)
+    space = Workspace(0)
     space.learn(("payload", (run.execution_id,)), payload)
-    if reply.rest():
-        _learn_more(space, run, reply)
+    _learn_more(space, run, reply)
     return task_of(space, run)
 
 

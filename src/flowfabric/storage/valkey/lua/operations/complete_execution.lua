@@ -16,9 +16,10 @@ ff.operation('ff_complete_execution', 'Complete', function(space, command, blobs
     local result = ff.new('Result', {data = blobs[1], encoding = command.result_encoding})
     space:put('result', result, run.execution_id, run.attempt.index)
   end
+  local changes = {result_encoding = command.result_encoding}
+  if not ff.quiet(run) then changes.failure_reason, changes.failure_category = '', '' end
   local ended = ff.finish(space, run, ff.T.T13, {
-    actor = ff.actor_of(run, command), attempt = {ended_by = 'complete'},
-    changes = {result_encoding = command.result_encoding, failure_reason = '', failure_category = ''},
+    actor = ff.actor_of(run, command), attempt = {ended_by = 'complete'}, changes = changes,
   })
   return {ended.execution_id, ended.public_state}
 end)

@@ -6,19 +6,28 @@
 -- Keeps     what has changed since is counted as it was: its history tells. So counting may take many calls while
 --           others write, and the difference to the tally of that moment is the tally's error, then and now.
 
-local function state_at(space, run, position)
-  local history = ff.keys.history(run.execution_id)
-  local at = -1
-  local line = redis.call('LINDEX', history, at)
-  if not line or tonumber(line) <= position then return run.public_state end
-  while line and tonumber(line) > position do
+local TO_STATE = 14 -- in a line of the feed
+
+-- Positions of its history, the newest first: those in its record, then those in the list.
+local function backwards(id, told)
+  local newest, at = {}, 0
+  for each in string.gmatch(told, '%d+') do newest[#newest + 1] = each end
+  return function()
+    if newest[1] then return table.remove(newest) end
     at = at - 1
-    line = redis.call('LINDEX', history, at)
+    return redis.call('LINDEX', ff.keys.history(id), at)
   end
+end
+
+local function state_at(space, run, position)
+  local before = backwards(run.execution_id, space.loaded[run.execution_id].told)
+  local line = before()
+  if not line or tonumber(line) <= position then return run.public_state end
+  while line and tonumber(line) > position do line = before() end
   local number = '0-' .. (line or '0')
   local entry = redis.call('XRANGE', space.keys.feed, number, number)[1]
   if not entry then return run.public_state end
-  return ff.as('Event', cmsgpack.unpack(entry[2][2])[6]).to_state
+  return cmsgpack.unpack(entry[2][2])[TO_STATE]
 end
 
 redis.register_function{

@@ -1,7 +1,7 @@
 -- ff_create_execution (T1, T2): write a new execution, or name the one that the id or the key already stands for.
 --
 -- Keys      the execution
--- Command   CreateExecution; `policy` is the parsed record (Policy), or {refusal = {code, text, field, detail...}}
+-- Command   CreateExecution; `policy` is the parsed record (Policy), {} without one, or {refusal = {code, text, field, detail...}}
 --           when the text was refused: judged after duplicates, as everywhere
 -- Blobs     1 input, 2 policy as it came
 -- Reply     "created" | "duplicate", execution id, public state ('' once it has been purged); on a cluster "reserved" when
@@ -50,10 +50,9 @@ local function record(space, command, policy)
     tags = command.tags, payload_encoding = command.payload_encoding, policy = policy,
     retention_ms = policy.retention_ms ~= 0 and policy.retention_ms or ff.limits.DEFAULT_RETENTION_MS,
     delay_until = row == ff.T.T2 and delay_until or 0,
-    execution_deadline_at = math.min(deadline, ff.limits.MAX_INT),
+    execution_deadline_at = math.min(deadline, ff.limits.MAX_INT), attempt = ff.no_attempt(),
   })
   for i = 1, #row.to, 2 do run[row.to[i]] = row.to[i + 1] end
-  run.attempt = ff.new('Attempt', {})
   return run
 end
 
@@ -68,7 +67,7 @@ ff.operation('ff_create_execution', 'CreateExecution', function(space, command, 
     local code, text, field = unpack(command.policy.refusal, 1, 3)
     ff.refuse(code, {unpack(command.policy.refusal, 4)}, field, text)
   end
-  local policy = ff.as('Policy', command.policy)
+  local policy = command.policy[1] and ff.as('Policy', command.policy) or ff.no_policy()
   refuse_unknown_groups(command, policy)
   local run = record(space, command, policy)
   if command.idempotency_key ~= '' then

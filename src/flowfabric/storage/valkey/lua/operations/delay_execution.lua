@@ -10,10 +10,9 @@ ff.operation('ff_delay_execution', 'Delay', function(space, command)
   local row, actor = ff.T.T16, ff.actor_of(run, command)
   local delayed = ff.set_aside(space, run, row, 'worker_delay')
   delayed.delay_until = command.delay_until
-  local details = ff.lease_details(run)
-  details[#details + 1] = {'delay_until', ff.digits(command.delay_until)}
   delayed = space:put_execution(delayed, row.event, {
-    actor = actor, before = run.public_state, reason = 'worker_delay', details = details,
+    actor = actor, before = run.public_state, reason = 'worker_delay', lease = run,
+    details = {{'delay_until', ff.digits(command.delay_until)}},
   })
   delayed = ff.promote_if_due(space, delayed, actor)
   return {delayed.execution_id, delayed.public_state}

@@ -18,7 +18,7 @@ ff.operation('ff_revoke_lease', 'RevokeLease', function(space, command)
     lease_revoked_at = space.now, lease_revoke_reason = command.reason, lease_end = 'revoked',
   })
   space:put_execution(revoked, row.event, {
-    actor = command.actor, before = run.public_state, reason = command.reason, details = ff.lease_details(run),
+    actor = command.actor, before = run.public_state, reason = command.reason, lease = run,
   })
   return {'revoked', run.current_lease_id, run.current_lease_epoch}
 end)

@@ -69,7 +69,7 @@ local function set_aside(space, run, command, suspension)
   aside.pending_waitpoints = ff.without_pending(run, suspension.waitpoint_id)
   space:put_execution(aside, ff.T.T18.event, {
     actor = ff.actor_of(run, command), before = run.public_state, reason = suspension.reason_code,
-    details = ff.wait_details(suspension, ff.lease_details(run)),
+    lease = run, details = ff.wait_details(suspension),
   })
 end
 

@@ -9,7 +9,7 @@ ff.operation('ff_wait_children', 'WaitChildren', function(space, command)
   local run = ff.hold(space, command, true)
   local actor = ff.actor_of(run, command)
   local moved = space:put_execution(ff.set_aside(space, run, ff.T.T17, 'waiting_children'), ff.T.T17.event, {
-    actor = actor, before = run.public_state, reason = 'waiting_children', details = ff.lease_details(run),
+    actor = actor, before = run.public_state, reason = 'waiting_children', lease = run,
   })
   local before = moved.public_state
   moved = space:put_execution(ff.move(moved, ff.T.T30, space.now), ff.T.T30.event, {actor = actor, before = before})

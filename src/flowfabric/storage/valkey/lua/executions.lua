@@ -1,0 +1,108 @@
+-- Executions: [arrival number, positions, hot fields, rare fields, fixed fields], as executions.py describes them.
+--
+-- In a draft the packed rest (`tail`) stands first, then the hot fields. When another field is asked for, the rest is
+-- unpacked into the places behind them, and `tail` is false. The arrival number has nine bytes always, positions are
+-- text of less than 256 bytes, and arrays of hot fields begin with three bytes: everything begins at a known place.
+
+local HOT, RARE, SIZE = ff.parts.hot, ff.parts.rare, ff.sizes.Execution -- where each part ends
+local at = ff.fields.Execution
+local TAIL, ATTEMPT, POLICY = at.tail, at.attempt, at.policy
+local EMPTY = '\144'
+
+local nothing = {}
+
+-- The policy of executions that have none of their own, and the attempt of those that have not run.
+function ff.no_policy()
+  nothing.policy = nothing.policy or ff.new('Policy', {})
+  return nothing.policy
+end
+
+function ff.no_attempt()
+  nothing.attempt = nothing.attempt or ff.new('Attempt', {})
+  return nothing.attempt
+end
+
+-- No rare field is set; none of them needs to be read, or to be set to nothing.
+function ff.quiet(run)
+  return run.rest < 2
+end
+
+-- Its policy, without unpacking anything when there is none of its own.
+function ff.policy_of(run)
+  return run.rest == 0 and ff.no_policy() or run.policy
+end
+
+local function spread(run, from, to, values)
+  local defaults = ff.defaults.Execution
+  for place = from, to do
+    local value = values[place - from + 1]
+    if value == nil then value = defaults[place] end
+    rawset(run, place, value)
+  end
+end
+
+local function expand(run)
+  local rare, fixed = cmsgpack.unpack(run.tail)
+  run.tail, run.rest = false, 2
+  spread(run, HOT + 1, RARE, rare)
+  spread(run, RARE + 1, SIZE, fixed)
+  local policy = rawget(run, POLICY)
+  rawset(run, POLICY, policy[1] and ff.grown('Policy', policy) or ff.no_policy())
+end
+
+local function place_of(run, field)
+  local place = at[field] or field
+  if type(place) ~= 'number' then error('a Execution has no field ' .. tostring(field)) end
+  if place > HOT and place <= SIZE and rawget(run, TAIL) then expand(run) end
+  return place
+end
+
+local form = ff.forms.Execution
+form.hot = HOT
+form.__index = function(run, field) return rawget(run, place_of(run, field)) end
+form.__newindex = function(run, field, value) rawset(run, place_of(run, field), value) end
+
+-- The last place that does not hold its default, or the one before the first.
+local function last_set(array, from, to, defaults)
+  for place = to, from, -1 do
+    local value = array[place]
+    if value ~= defaults[place] and not (type(value) == 'table' and value[1] == nil) then return place end
+  end
+  return from - 1
+end
+
+local function pack_tail(run)
+  local fixed, plain = {unpack(run, RARE + 1, SIZE)}, run.policy == nothing.policy
+  if plain then fixed[POLICY - RARE] = {} end
+  local last = last_set(run, HOT + 1, RARE, ff.defaults.Execution)
+  run.rest = last > HOT and 2 or plain and 0 or 1
+  local rare = last > HOT and cmsgpack.pack({unpack(run, HOT + 1, last)}) or EMPTY
+  return rare .. cmsgpack.pack(fixed)
+end
+
+-- The packed hot fields, and the packed rest.
+function ff.pack_execution(run)
+  local tail, attempt = run.tail or pack_tail(run), run.attempt
+  local last = last_set(attempt, 1, ff.sizes.Attempt, ff.defaults.Attempt)
+  local hot = {unpack(run, TAIL + 1, ATTEMPT)}
+  hot[ATTEMPT - TAIL] = {unpack(attempt, 1, last)}
+  return cmsgpack.pack(hot), tail
+end
+
+-- {run, arrival, told}: a stored execution, its number, and where the newest lines of its history stand.
+function ff.execution_from(value)
+  local high, low = struct.unpack('>I4I4', value, 3)
+  local start = 12 + string.byte(value, 12)
+  local run = ff.grown('Execution', {cmsgpack.unpack_limit(value, HOT - 1, start + #ff.HOT_HEAD)}, HOT)
+  run.tail = string.sub(value, run.tail + 1) -- where the next part begins came first
+  local attempt = run.attempt
+  run.attempt = attempt[1] and ff.grown('Attempt', attempt) or ff.no_attempt()
+  if run.grant[1] then run.grant = {ff.grown('Grant', run.grant[1])} end
+  return {run = run, arrival = high * 4294967296 + low, told = string.sub(value, 13, start)}
+end
+
+-- What a stored execution begins with.
+function ff.head_of(arrival, told)
+  return '\149\207' .. struct.pack('>I4I4', math.floor(arrival / 4294967296), arrival % 4294967296)
+    .. '\217' .. string.char(#told) .. told
+end
