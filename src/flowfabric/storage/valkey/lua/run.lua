@@ -42,9 +42,9 @@ function ff.operation(name, command_name, step, flags)
   end}
 end
 
--- An integer as text: plain concatenation would shorten it to 14 digits.
+-- An integer as text: plain concatenation would shorten it to 14 digits, and '%.0f' takes three times as long.
 function ff.digits(number)
-  return string.format('%.0f', number)
+  return string.format('%d', number)
 end
 
 local FOLLOWING = {

@@ -38,7 +38,8 @@ local function trim(stream, run, sent, now)
   if sent.mode == 'summary' then
     keep(stream, ff.limits.SUMMARY_MAXLEN)
   else
-    keep(stream, sent.retention_maxlen ~= 0 and sent.retention_maxlen or run.policy.stream_maxlen)
+    local policy = ff.policy_of(run)
+    keep(stream, sent.retention_maxlen ~= 0 and sent.retention_maxlen or policy.stream_maxlen)
   end
   stream.has_durable_frame, stream.expires_at = true, 0
 end
@@ -53,8 +54,4 @@ function ff.take_frame(stream, run, sent, payload, summary_version, now)
     correlation_id = sent.correlation_id, summary_version = summary_version, ttl_ms = sent.ttl_ms,
     metadata_json = sent.metadata_json,
   })
-end
-
-function ff.entry_id(frame)
-  return ff.digits(frame.ms) .. '-' .. ff.digits(frame.seq)
 end

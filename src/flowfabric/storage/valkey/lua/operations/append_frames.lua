@@ -44,13 +44,14 @@ local function outdated(stored, merged)
   end
 end
 
-local function write(space, run, before, stream, frames)
+local function write(space, run, before, stream, frames, ids)
   local id, attempt = run.execution_id, run.attempt.index
   if not before then space:touch(ff.replace(run, {has_stream = true})) end
   space:put('stream', stream, id, attempt)
   local kept = {} -- what the same call has pushed out again need not be stored first
   for i = 1, #frames do
-    if frames[i].number >= stream.first then kept[#kept + 1] = frames[i] end
+    local frame = frames[i]
+    if frame.number >= stream.first then kept[#kept + 1] = {ids[i], frame} end
   end
   space:emit('frames', id, attempt, kept)
   if before and stream.first > before.first then
@@ -60,24 +61,25 @@ end
 
 ff.operation('ff_append_frames', 'AppendFrames', function(space, command, blobs)
   local run, now, merged = owned(space, command), space.now, command.frames
-  local id, attempt, sent = run.execution_id, run.attempt.index, merged.sent
+  local id, attempt, inputs = run.execution_id, run.attempt.index, merged.sent
   local before = run.has_stream and space:get('stream', id, attempt) or nil
   local stream = opened(space, run, before)
   local stored = merged.version and space:get('summary', id, attempt)
   local other = merged.version and outdated(stored, merged)
   if other then return {'merge', other} end
-  local version, frames, answer = merged.version or 0, {}, {'appended', now}
-  for i = 1, #sent do
-    local input = ff.as('FrameInput', sent[i])
-    local patches = input.mode == 'summary'
+  local version, frames, ids, answer = merged.version or 0, {}, {}, {'appended', now}
+  for i = 1, #inputs do
+    local sent = ff.as('FrameInput', inputs[i])
+    local patches = sent.mode == 'summary'
     if patches then version = version + 1 end
-    frames[i] = ff.take_frame(stream, run, input, blobs[i], patches and version or 0, now)
-    answer[i + 2] = {ff.entry_id(frames[i]), stream.frame_count, frames[i].summary_version}
+    frames[i] = ff.take_frame(stream, run, sent, blobs[i], patches and version or 0, now)
+    ids[i] = ff.digits(stream.last_ms) .. '-' .. ff.digits(stream.last_seq)
+    answer[i + 2] = {ids[i], stream.frame_count, patches and version or 0}
   end
-  write(space, run, before, stream, frames)
+  write(space, run, before, stream, frames, ids)
   if merged.version then
     space:put('summary', ff.new('Summary', {
-      document = blobs[#sent + 1], doc_version = version, patch_kind = merged.patch_kind, last_updated_ms = now,
+      document = blobs[#inputs + 1], doc_version = version, patch_kind = merged.patch_kind, last_updated_ms = now,
       first_applied_ms = stored and stored.first_applied_ms or now,
     }), id, attempt)
   end
