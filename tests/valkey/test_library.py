@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from flowfabric.model import records
+from flowfabric.model.contracts.base import HolderCommand
 from flowfabric.model.contracts.lease import Complete
 from flowfabric.storage.valkey import keys
 from flowfabric.storage.valkey.codec import BYTES, FORMS
@@ -61,6 +62,14 @@ def test_fields_have_their_places() -> None:
     attempt = records.Attempt.__struct_fields__
     assert f"['suspended_at'] = {attempt.index('suspended_at') + 1}" in text
     assert f"['result'] = {Complete.__struct_fields__.index('result') + 1}" in text
+
+
+def test_commands_of_holders_begin_alike() -> None:
+    """`holding` stands for any of them."""
+    first = HolderCommand.__struct_fields__
+    kinds = [kind for kind in OPERATIONS if issubclass(kind, HolderCommand)]
+    assert len(kinds) > 5
+    assert all(kind.__struct_fields__[: len(first)] == first for kind in kinds)
 
 
 def test_an_execution_lies_in_parts_that_hold_all_of_it() -> None:

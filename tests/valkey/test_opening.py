@@ -135,8 +135,10 @@ async def test_a_claim_is_one_round_trip(ff: Driver, batch: int) -> None:
     assert client.writes == before + 1
 
 
-async def test_what_is_asked_together_is_one_write(ff: Driver) -> None:
+@pytest.mark.parametrize(("calls", "writes"), [(7, 1), (20, 2)])
+async def test_what_is_asked_together_leaves_together(ff: Driver, calls: int, writes: int) -> None:
+    """The first eight need not wait for the others when the server has nothing to do."""
     client = client_of(ff).client
     before = client.writes
-    await asyncio.gather(*(ff.create() for _ in range(20)))
-    assert client.writes == before + 1
+    await asyncio.gather(*(ff.create() for _ in range(calls)))
+    assert client.writes == before + writes

@@ -25,6 +25,8 @@ _Held = list[tuple[Future, Future]]
 class ConfirmedWire(Wire):
     """Holds the replies of functions back until enough replicas have confirmed."""
 
+    early = 0  # one `WAIT` for all calls of a turn
+
     def __init__(self, timeout: float = CALL_SECONDS, replicas: int = 1) -> None:
         super().__init__(timeout)
         self._replicas = replicas

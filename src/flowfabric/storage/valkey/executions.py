@@ -36,6 +36,8 @@ RARE: Final = tuple(name for name in Execution.__struct_fields__ if name not in 
 TAIL: Final = "tail"
 """In Lua, the first place: the packed rest, until a field of it is asked for."""
 TOLD: Final = 8
+SAME: Final = "="
+"""Stored as `current_attempt_id` when it is that of the last attempt, which stands in the same record."""
 
 
 def _part(name: str, names: tuple[str, ...]) -> type[msgspec.Struct]:
@@ -56,11 +58,17 @@ _NAMES: Final = (*HOT, *RARE, *FIXED)
 _in_order: Final = itemgetter(*(_NAMES.index(name) for name in Execution.__struct_fields__))
 
 
+def _whole(hot: Any) -> Any:
+    check_version("execution", hot.version)
+    if hot.current_attempt_id == SAME:
+        hot.current_attempt_id = hot.attempt.attempt_id
+    return hot
+
+
 def arrived(data: bytes) -> tuple[int, Execution]:
     """Unpack a stored execution with the number of its arrival."""
-    arrival, _, *parts = unpack("execution", _STORED, data)
-    check_version("execution", parts[0].version)
-    values = [value for part in parts for value in msgspec.structs.astuple(part)]
+    arrival, _, hot, *parts = unpack("execution", _STORED, data)
+    values = [value for part in (_whole(hot), *parts) for value in msgspec.structs.astuple(part)]
     return arrival, Execution(*_in_order(values))
 
 
@@ -73,6 +81,4 @@ def newest(data: bytes) -> tuple[int, list[int]]:
 
 def leased(data: bytes) -> Any:
     """Unpack the hot fields alone, in the form of an execution: all that a task is made of."""
-    hot = unpack("execution", _HOT, data)
-    check_version("execution", hot.version)
-    return hot
+    return _whole(unpack("execution", _HOT, data))

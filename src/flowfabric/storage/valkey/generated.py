@@ -10,7 +10,7 @@ import msgspec
 
 from flowfabric.model import conditions, evaluation, limits, policy, presence, records, transitions
 from flowfabric.model.contracts import access, create, lease, streams, upkeep, waiting
-from flowfabric.model.contracts.base import Command
+from flowfabric.model.contracts.base import Command, HolderCommand
 from flowfabric.model.machine.claim import RESUME_REASONS
 from flowfabric.model.machine.operators import BLOCKS
 from flowfabric.model.machine.resume import MATCHED
@@ -22,14 +22,14 @@ from flowfabric.model.state import FINAL_LIVES, Eligibility, Outcome, Phase, pub
 from flowfabric.model.tokens import KeyRing
 from flowfabric.model.transitions import ANY_ELIGIBILITY, ANY_OWNER, Transition
 from flowfabric.storage.valkey.codec import BYTES, FORMS
-from flowfabric.storage.valkey.executions import FIXED, HOT, RARE, TAIL, TOLD
+from flowfabric.storage.valkey.executions import FIXED, HOT, RARE, SAME, TAIL, TOLD
 
 _MODULES: Final = (access, create, lease, streams, upkeep, waiting)
 
 
 def fields() -> dict[str, tuple[str, ...]]:
     """Return the fields of every form that Lua knows, in their places."""
-    kinds: list[type[msgspec.Struct]] = [*_record_forms(), *_commands(), streams.FrameInput]
+    kinds: list[type[msgspec.Struct]] = [*_record_forms(), *_commands(), HolderCommand, streams.FrameInput]
     named = {kind.__name__: kind.__struct_fields__ for kind in kinds}
     return named | {"Execution": (TAIL, *HOT, *RARE, *FIXED)}
 
@@ -54,6 +54,7 @@ def tables() -> str:
         "fields": {name: _places(inside) for name, inside in sorted(named.items())},
         "parts": {"hot": len(HOT) + 1, "rare": len(HOT) + 1 + len(RARE)},
         "TOLD": TOLD,
+        "SAME": SAME,
         "defaults": {form.__name__: _defaults(form, named[form.__name__]) for form in forms},
         "bytes_at": {
             FORMS[kind].__name__: FORMS[kind].__struct_fields__.index(field) + 1

@@ -89,7 +89,7 @@ def dump() -> Plan[Dump]:
         indexes={id_: {"placement": place} for id_, place in _placements(held, runs).items()},
         history={id_: lines for id_, lines in history.items() if lines},
         frames=_frames(held),
-        counts=dict(keys.tallied(held.get(keys.TALLY, {}).items())),
+        counts={of: n for of, n in keys.tallied(held.get(keys.TALLY, {}).items()).items() if n},
     )
 
 

@@ -163,11 +163,12 @@ def tail(kind: str, field: bytes) -> tuple[Any, ...]:
 def tallied(moves: Iterable[tuple[bytes, bytes | int]]) -> Counter[tuple[str, str, str]]:
     """Add up the moves of a tally: how many executions of a lane and a namespace are in a state.
 
-    A move begins with no state at a creation, and ends with none at a purge.
+    A move begins with no state at a creation, and ends with none at a purge. What was counted once is told, also when
+    nothing is left of it.
     """
     counts: Counter[tuple[str, str, str]] = Counter()
     for field, n in moves:
         lane, namespace, was, state = field.decode().split("\0")
         counts[lane, namespace, was] -= int(n)
         counts[lane, namespace, state] += int(n)
-    return Counter({of: n for of, n in counts.items() if n and of[2]})
+    return Counter({of: n for of, n in counts.items() if of[2]})

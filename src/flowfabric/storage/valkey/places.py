@@ -20,7 +20,8 @@ HOLDS: Final = {
     "run": "Execution", "begun": "Execution", "moved": "Execution", "ended": "Execution", "aside": "Execution",
     "retried": "Execution", "delayed": "Execution",
     "leased": "Execution", "attempt": "Attempt", "policy": "Policy", "grant": "Grant", "stream": "Stream",
-    "frame": "Frame", "sent": "FrameInput", "suspension": "Suspension", "waitpoint": "Waitpoint",
+    "frame": "Frame", "sent": "FrameInput", "suspension": "Suspension", "waitpoint": "Waitpoint", "worker": "Worker",
+    "claim": "Claim", "holding": "HolderCommand",
 }  # fmt: skip
 """What a variable of this name holds."""
 WITHIN: Final = {("Execution", "attempt"): "Attempt", ("Execution", "policy"): "Policy"}

@@ -1,4 +1,8 @@
-"""One connection on which any number of calls are under way: all calls of a turn of the loop leave in one write."""
+"""One connection on which any number of calls are under way: all calls of a turn of the loop leave in one write.
+
+When nothing is under way, the first of a turn leave before the others: otherwise server and caller would always wait
+for each other, because the server answers in one write what came in one write.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +24,15 @@ CONNECT_SECONDS: Final = 5.0
 """For all that happens until a connection can be used: name, TCP, TLS, password, database."""
 CALL_SECONDS: Final = 10.0
 """A server that has not answered anything for so long is given up; what was asked may have been done."""
+EARLY: Final = 8
+"""So many calls leave at once when nothing is under way: the server works on them while the rest of a turn is made."""
 Future = asyncio.Future[Any]
 
 
 class Wire(asyncio.Protocol):
     """Sends calls and gives each reply to whoever waits for it, in order."""
+
+    early = EARLY
 
     def __init__(self, timeout: float = CALL_SECONDS) -> None:
         self._loop = asyncio.get_running_loop()
@@ -59,6 +67,8 @@ class Wire(asyncio.Protocol):
             self._loop.call_soon(self._flush)
         self._out.append(pack_command(arguments))
         self._waiting.append(future)
+        if len(self._out) == self.early and len(self._waiting) == self.early:
+            self._flush()
         if self._watch is None:
             self._watch = self._loop.call_later(self._timeout, self._look, self._answered)
         return future

@@ -34,7 +34,7 @@ end
 
 -- ff_held <home> <now or ''> <packed Claim> <home ...>: the ids that a claim holds already.
 reading('ff_held', function(_, args)
-  local command, space, found = ff.as('Claim', cmsgpack.unpack(args[2])), ff.new_space(ff.keys.SINGLE, args[1], 0), {}
+  local command, space, found = ff.as('Claim', {cmsgpack.unpack(args[2])}), ff.new_space(ff.keys.SINGLE, args[1], 0), {}
   for i = 3, #args do held(space, ff.keys.at(args[i]), command, found) end
   return found
 end)

@@ -20,6 +20,12 @@ local function unpacked(field, value)
   return read[field].worker
 end
 
+-- What an attempt returned.
+function ff.effects.result(space, id, attempt, result)
+  local key, field = space.keys.place('result', id, attempt)
+  redis.call('HSET', key, field, ff.pack(result))
+end
+
 -- A claim is a sign of life (presence.lua).
 function ff.effects.seen(space, claim)
   local key, field = space.keys.place('worker', ff.presence_namespace(claim), claim.worker_instance_id)

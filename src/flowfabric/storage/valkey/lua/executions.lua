@@ -86,6 +86,7 @@ function ff.pack_execution(run)
   local last = last_set(attempt, 1, ff.sizes.Attempt, ff.defaults.Attempt)
   local hot = {unpack(run, TAIL + 1, ATTEMPT)}
   hot[ATTEMPT - TAIL] = {unpack(attempt, 1, last)}
+  if run.current_attempt_id == attempt.attempt_id and last > 0 then hot[at.current_attempt_id - TAIL] = ff.SAME end
   return cmsgpack.pack(hot), tail
 end
 
@@ -97,6 +98,7 @@ function ff.execution_from(value)
   run.tail = string.sub(value, run.tail + 1) -- where the next part begins came first
   local attempt = run.attempt
   run.attempt = attempt[1] and ff.grown('Attempt', attempt) or ff.no_attempt()
+  if run.current_attempt_id == ff.SAME then run.current_attempt_id = attempt[ff.fields.Attempt.attempt_id] end
   if run.grant[1] then run.grant = {ff.grown('Grant', run.grant[1])} end
   return {run = run, arrival = high * 4294967296 + low, told = string.sub(value, 13, start)}
 end

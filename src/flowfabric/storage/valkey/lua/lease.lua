@@ -41,11 +41,12 @@ local function whole(fence)
   return fence.lease_id ~= '' and fence.attempt_id ~= '' and fence.lease_epoch >= 0
 end
 
-function ff.adopt_fence(run, command, override)
-  local fence = command.fence
+-- The fence of a holder's command; all of those begin with the same fields.
+function ff.adopt_fence(run, holding, override)
+  local fence = holding.fence
   if whole(fence) then return fence end
   if given(fence) then ff.refuse('partial_fence_triple', {}, 'fence') end
-  if override and command.source == 'operator_override' then
+  if override and holding.source == 'operator_override' then
     return {
       lease_id = run.current_lease_id, lease_epoch = run.current_lease_epoch, attempt_id = run.current_attempt_id,
     }
@@ -74,14 +75,14 @@ function ff.require_lease(space, run, fence, mark)
 end
 
 -- Load the execution of a holder's command and make sure that the holder still holds it.
-function ff.hold(space, command, override, mark)
-  local run = space:execution(command.execution_id)
-  ff.require_lease(space, run, ff.adopt_fence(run, command, override), mark)
+function ff.hold(space, holding, override, mark)
+  local run = space:execution(holding.execution_id)
+  ff.require_lease(space, run, ff.adopt_fence(run, holding, override), mark)
   return run
 end
 
-function ff.actor_of(run, command)
-  return command.actor ~= '' and command.actor or run.current_worker_id
+function ff.actor_of(run, holding)
+  return holding.actor ~= '' and holding.actor or run.current_worker_id
 end
 
 -- T8 in its three forms: the lease ends, the work can be claimed again.

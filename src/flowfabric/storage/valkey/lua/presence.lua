@@ -18,10 +18,10 @@ function ff.sorted_set(values)
   return kept
 end
 
-local function differs(claim, known)
-  return not same(known.lanes, claim.lanes)
-    or (not same(known.capabilities, claim.capabilities)
-      and not same(known.capabilities, ff.sorted_set(claim.capabilities)))
+local function differs(claim, worker)
+  return not same(worker.lanes, claim.lanes)
+    or (not same(worker.capabilities, claim.capabilities)
+      and not same(worker.capabilities, ff.sorted_set(claim.capabilities)))
 end
 
 function ff.presence_namespace(claim)
@@ -29,13 +29,13 @@ function ff.presence_namespace(claim)
 end
 
 -- The worker record after a claim, or nil when there is nothing worth writing.
-function ff.presence(claim, known, now)
-  if known then
-    local since = now - known.last_heartbeat_at
-    local lately = 0 <= since and since < math.min(ff.limits.RENOTE_MS, math.floor(known.liveness_ttl_ms / 3))
-    local unlike = known.registered_at == 0 and differs(claim, known)
+function ff.presence(claim, worker, now)
+  if worker then
+    local since = now - worker.last_heartbeat_at
+    local lately = 0 <= since and since < math.min(ff.limits.RENOTE_MS, math.floor(worker.liveness_ttl_ms / 3))
+    local unlike = worker.registered_at == 0 and differs(claim, worker)
     if lately and not unlike then return nil end
-    if not unlike then return ff.replace(known, {last_heartbeat_at = now}) end
+    if not unlike then return ff.replace(worker, {last_heartbeat_at = now}) end
   end
   return ff.new('Worker', {
     version = ff.RECORD_VERSION, worker_id = claim.worker_id, worker_instance_id = claim.worker_instance_id,

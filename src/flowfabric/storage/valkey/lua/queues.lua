@@ -1,5 +1,7 @@
 -- Finding claimable work: the routes that a worker may serve, and their best executions in the order of the lane.
 
+local NONE = {}
+
 local function covered(capabilities, offered)
   if capabilities == '' then return true end
   for token in string.gmatch(capabilities, '[^,]+') do
@@ -38,7 +40,7 @@ function ff.routes(keys, lanes, kinds, capabilities, found, others)
       if list then
         list[#list + 1] = {
           key = keys.route(open[i], routes[j]), home = keys.home, lane = open[i], route = routes[j],
-          ids = {}, scores = {}, at = 1, offset = 0,
+          ids = NONE, scores = NONE, at = 1, offset = 0,
         }
       end
     end

@@ -14,7 +14,7 @@ ff.operation('ff_complete_execution', 'Complete', function(space, command, blobs
   ff.require_lease(space, run, fence)
   if command.result then
     local result = ff.new('Result', {data = blobs[1], encoding = command.result_encoding})
-    space:put('result', result, run.execution_id, run.attempt.index)
+    space:emit('result', run.execution_id, run.attempt.index, result)
   end
   local changes = {result_encoding = command.result_encoding}
   if not ff.quiet(run) then changes.failure_reason, changes.failure_category = '', '' end
