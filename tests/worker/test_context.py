@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 import aiohttp
@@ -289,11 +290,67 @@ async def test_a_plain_function_has_the_same(place: Place) -> None:
 
 async def test_who_we_are(place: Place) -> None:
     async def work(ctx: Context) -> Any:
+        assert ctx.deadline is None
         return [ctx.execution_id, ctx.tags, ctx.attempt, ctx.fence]
 
     async with place.runtime(work):
         id_ = await place.submit("work", tags=(("team", "red"),))
         assert await place.result(id_) == [id_, {"team": "red"}, 0, f"{id_}:1"]
+
+
+async def test_a_deadline_is_told_by_the_clock_of_the_store(place: Place) -> None:
+    async def work(ctx: Context) -> float:
+        assert ctx.deadline is not None
+        return ctx.deadline.timestamp() * 1000
+
+    async with place.runtime(work):
+        id_ = await place.submit("work", policy={"timeout_policy": {"attempt_timeout_ms": 60_000}})
+        told = await place.result(id_)
+    assert told - 60_000 == pytest.approx((await place.run(id_)).started_at, abs=5)
+
+
+async def test_the_logger_knows_the_run(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def work(ctx: Context) -> None:
+        ctx.log.info("hello %s", "there", extra={"more": 1})
+
+    async with place.runtime(work):
+        id_ = await place.submit("work")
+        await place.ended(id_)
+    (record,) = [each for each in caplog.records if each.name == "flowfabric.task.work"]
+    assert (record.getMessage(), vars(record)["execution_id"], vars(record)["more"]) == (
+        "hello there",
+        id_,
+        1,
+    )
+
+
+async def test_two_threads_of_one_handler_store_their_steps(place: Place) -> None:
+    async def work(ctx: Context) -> list[str]:
+        return list(await asyncio.gather(*(ctx.step("part", str.upper, letter) for letter in "abc")))
+
+    async with place.runtime(work):
+        id_ = await place.submit("work")
+        assert await place.result(id_) == ["A", "B", "C"]
+    assert sorted(await place.steps(id_)) == ["part", "part#2", "part#3"]
+
+
+async def test_waiting_inside_a_group_of_tasks_unwinds_all_of_it(place: Place) -> None:
+    async def work(ctx: Context) -> str:
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(_wait(ctx))
+        return waiting.result()
+
+    async def _wait(ctx: Context) -> str:
+        return (await ctx.wait_for_signal("go")).name
+
+    async with place.runtime(work):
+        id_ = await place.submit("work")
+        await place.waits(id_, "go")
+        await approve(place, id_, "go")
+        assert await place.result(id_) == "go"
+    assert "failed" not in await place.events(id_)
 
 
 def test_a_mismatch_names_both_lists() -> None:

@@ -9,6 +9,7 @@ import json
 import logging
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, overload
 
 from flowfabric.codecs import JSON, Codec, Duration, decode_value, encode_value, millis
@@ -78,20 +79,12 @@ class Context:
     passed at once. So what must happen once belongs into a step.
     """
 
-    def __init__(
-        self,
-        task: ClaimedTask,
-        codec: Codec = JSON,
-        submitter: Submitter | None = None,
-        deadline: float | None = None,
-    ) -> None:
+    def __init__(self, task: ClaimedTask, codec: Codec = JSON, submitter: Submitter | None = None) -> None:
         self._task = task
         self._codec = codec
         self._submitter = submitter
         self._steps = Steps(task.task, self._fetch)
         self._emitter: Emitter | None = None
-        self.deadline = deadline
-        """When the time of this attempt is over, by the clock of the event loop; none: never."""
         self.cancelled = asyncio.Event()
         """Set when somebody has cancelled the run."""
         self.lost = asyncio.Event()
@@ -118,6 +111,13 @@ class Context:
     def fence(self) -> str:
         """A token that grows with every holder of this run: other systems that get it can refuse older ones."""
         return f"{self._task.execution_id}:{self._task.lease_epoch}"
+
+    @property
+    def deadline(self) -> datetime | None:
+        """When the time of this attempt, or of the whole run, is over, by the store's clock; none: never."""
+        task = self._task.task
+        ends = [at for at in (task.attempt_deadline_at, task.execution_deadline_at) if at]
+        return datetime.fromtimestamp(min(ends) / 1000, UTC) if ends else None
 
     @property
     def task(self) -> ClaimedTask:
@@ -287,9 +287,7 @@ class Context:
             opened = await self._guard(self._task.create_pending_waitpoint(key, expires, waitpoint_id=id_))
             await self._keep(name, place, {"waitpoint_id": id_}, _nothing)
             return Waitpoint(id_, key, opened.waitpoint_token)
-        token = await self._task.worker.store.read(
-            ReadToken(execution_id=self.execution_id, waitpoint_id=id_)
-        )
+        token = await self._task.ask(ReadToken(execution_id=self.execution_id, waitpoint_id=id_))
         return Waitpoint(id_, key, token or "")
 
     async def approval_link(
@@ -403,7 +401,7 @@ class Context:
     # How.
 
     async def _fetch(self, name: str) -> StepView | None:
-        return await self._task.worker.store.read(GetStep(execution_id=self.execution_id, step_name=name))
+        return await self._task.ask(GetStep(execution_id=self.execution_id, step_name=name))
 
     def _of(self, kind: Callable[..., R], **fields: Any) -> R:
         return kind(execution_id=self._task.execution_id, fence=self._task.task.fence, **fields)

@@ -92,7 +92,7 @@ class Emitter:
         tail: list[tuple[int, str, bytes]] = []
         after = self._last
         while True:
-            page = await task.worker.store.read(
+            page = await task.ask(
                 TailStream(
                     execution_id=task.execution_id,
                     attempt_index=task.attempt_index,

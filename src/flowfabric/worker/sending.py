@@ -6,11 +6,12 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, TypeVar
 
 from flowfabric.model.contracts.base import Command
+from flowfabric.model.contracts.reads import Question
 from flowfabric.model.errors import FlowFabricError, Infrastructure, ResourceExhausted
 from flowfabric.storage.base import Commands
 from flowfabric.worker.renewal import Hold
@@ -76,17 +77,11 @@ class Outbox:
 
         A repeat is safe, because the store recognises it or a fence refuses it.
         """
-        backoff = Backoff()
-        while True:
-            try:
-                return await self.post(command)
-            except FlowFabricError as error:
-                if not transient(error) or not _lives(hold):
-                    raise
-                log.warning("%s is sent again: %s", type(command).__name__, error)
-            await backoff.pause()
-            if hold is not None and hold.loss is not None:
-                raise hold.loss
+        return await _persistently(lambda: self.post(command), command, hold)
+
+    async def ask(self, question: Question[R], hold: Hold | None = None) -> R:
+        """Ask a question until the store has answered it, or the lease is over."""
+        return await _persistently(lambda: self._store.read(question), question, hold)
 
     async def drain(self) -> None:
         """Wait until everything that was posted has been answered."""
@@ -122,6 +117,20 @@ def _settle(future: asyncio.Future[Any], reply: Any) -> None:
         future.set_exception(reply)
     else:
         future.set_result(reply)
+
+
+async def _persistently(call: Callable[[], Awaitable[R]], command: Command[Any], hold: Hold | None) -> R:
+    backoff = Backoff()
+    while True:
+        try:
+            return await call()
+        except FlowFabricError as error:
+            if not transient(error) or not _lives(hold):
+                raise
+            log.warning("%s is sent again: %s", type(command).__name__, error)
+        await backoff.pause()
+        if hold is not None and hold.loss is not None:
+            raise hold.loss
 
 
 def _lives(hold: Hold | None) -> bool:

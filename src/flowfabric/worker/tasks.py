@@ -29,7 +29,14 @@ from flowfabric.model.contracts.lease import (
     UpdateProgress,
     WaitChildren,
 )
-from flowfabric.model.contracts.reads import ObserveSignals, ReadStream, ReadToken, StreamPage, TailStream
+from flowfabric.model.contracts.reads import (
+    ObserveSignals,
+    Question,
+    ReadStream,
+    ReadToken,
+    StreamPage,
+    TailStream,
+)
 from flowfabric.model.contracts.streams import (
     Appended,
     AppendFrames,
@@ -246,9 +253,7 @@ class ClaimedTask:
             if error.code != "waitpoint_already_exists":
                 raise
         # The first answer was lost.
-        token = await self.worker.store.read(
-            ReadToken(execution_id=self.execution_id, waitpoint_id=command.waitpoint_id)
-        )
+        token = await self.ask(ReadToken(execution_id=self.execution_id, waitpoint_id=command.waitpoint_id))
         return OpenWaitpoint(command.waitpoint_id, key, token or "")
 
     async def append_frames(self, frames: Iterable[FrameInput]) -> tuple[Appended, ...]:
@@ -263,8 +268,7 @@ class ClaimedTask:
 
     async def read_stream(self, from_: str = "start", to: str = "end", limit: int = 50) -> StreamPage:
         """Read frames of this attempt, both ends included."""
-        self._check()
-        return await self.worker.store.read(
+        return await self.ask(
             ReadStream(
                 execution_id=self.execution_id,
                 attempt_index=self.attempt_index,
@@ -287,9 +291,14 @@ class ClaimedTask:
         self._check()
         if self.task.resume is not None:
             return self.task.resume_signals
-        return await self.worker.store.read(ObserveSignals(execution_id=self.execution_id))
+        return await self.ask(ObserveSignals(execution_id=self.execution_id))
 
     # How.
+
+    async def ask(self, question: Question[R]) -> R:
+        """Ask the store something; while the lease lives, it is asked again when the transport failed."""
+        self._check()
+        return await self.worker.outbox.ask(question, self.hold)
 
     async def send(self, command: HolderCommand[R], *, repeat: bool = True) -> R:
         """Send a command of the holder; while the lease lives, it is sent again when the transport failed."""
