@@ -150,6 +150,19 @@ async def test_an_attempt_that_takes_too_long_is_interrupted_and_expires(place: 
         assert (await place.ended(id_)).public_state == "expired"
 
 
+async def test_the_time_of_an_attempt_begins_with_its_claim(place: Place) -> None:
+    async def first() -> None: ...
+
+    async def quick() -> str:
+        await asyncio.sleep(0.01)
+        return "in time"
+
+    async with place.runtime(first, quick, lease_ttl="60s"):
+        await place.ended(await place.submit("first"))  # after it the worker waits in a claim
+        id_ = await place.submit("quick", policy={"timeout_policy": {"attempt_timeout_ms": 5_000}})
+        assert await place.result(id_) == "in time"
+
+
 async def test_a_stopped_worker_gives_back_what_it_has_not_finished(place: Place) -> None:
     begun = asyncio.Event()
 

@@ -59,12 +59,24 @@ class Borrowed:
 class Hold:
     """One lease that is kept until it is let go or lost."""
 
-    __slots__ = ("execution_id", "expires", "failures", "fence", "loss", "on_loss", "since", "ttl_ms")
+    __slots__ = (
+        "begun",
+        "execution_id",
+        "expires",
+        "failures",
+        "fence",
+        "loss",
+        "on_loss",
+        "since",
+        "ttl_ms",
+    )
 
     def __init__(self, task: Task, ttl_ms: int, since: float) -> None:
         self.execution_id = task.execution_id
         self.fence: Fence = task.fence
         self.ttl_ms = ttl_ms
+        self.begun = time.monotonic()
+        """When the answer of the claim was here."""
         self.since = since
         """When it was last known to be renewed, by the clock of this process; never too late."""
         self.expires = since + ttl_ms / 1000

@@ -300,9 +300,14 @@ class Runtime:
             self._again.add(job)
             job.add_done_callback(self._again.discard)
         else:
-            task.let_go("its handler")
+            self._over(task)
         if not self._telling:
             self._quiet.set()
+
+    def _over(self, task: ClaimedTask) -> None:
+        """Let a task go; there may be room for another one now."""
+        task.let_go("its handler")
+        self._room.set()
 
     async def _tell(
         self, task: ClaimedTask, command: Complete | Fail | Release, error: BaseException
@@ -319,7 +324,7 @@ class Runtime:
         except Exception as last:  # noqa: BLE001 - whatever it is, it is logged, and the lease expires
             self._lost(task, command, last)
         finally:
-            task.let_go("its handler")
+            self._over(task)
 
     @staticmethod
     def _lost(task: ClaimedTask, command: Complete | Fail | Release, error: BaseException) -> None:
@@ -369,7 +374,7 @@ class Runtime:
         ends = [at for at in (task.attempt_deadline_at, task.execution_deadline_at) if at]
         # The store's clock counts: it said when the lease ends, and the lease began when the claim was answered.
         left = (min(ends) - (task.lease_expires_at - self.worker.lease_ttl_ms)) / 1000
-        left -= time.monotonic() - running.task.hold.since
+        left -= time.monotonic() - running.task.hold.begun
         stop = DeadlinePassed("the time of this attempt is over")
         loop = asyncio.get_running_loop()
         return loop.call_later(max(0.0, left), running.stop, stop)
