@@ -6,7 +6,10 @@ import asyncio
 import threading
 from typing import Any
 
+import pytest
+
 from flowfabric.model.contracts.reads import GetResult
+from flowfabric.model.errors import InvalidInput
 from flowfabric.model.records import Result
 from flowfabric.worker import Permanent, Retry
 from support.working import Context, Place, handler
@@ -214,3 +217,10 @@ async def test_a_process_of_its_own(place: Place) -> None:
         run = await place.ended(await place.submit("crashing", policy=NO_RETRY))
     assert run.failure_category == "infra_crash"
     assert "code 3" in run.failure_reason
+
+
+async def test_a_process_of_its_own_has_no_context(place: Place) -> None:
+    async def work(ctx: Context) -> None: ...
+
+    with pytest.raises(InvalidInput, match="work runs in a process of its own"):
+        place.runtime(handler(work, "process"))

@@ -95,6 +95,11 @@ class Runtime:
     ) -> None:
         if not handlers:
             raise invalid("handlers", "a worker needs at least one task to run")
+        for each in handlers.values():
+            if each.executor == "process" and each.context:
+                raise invalid(
+                    "executor", f"{each.kind} runs in a process of its own, where there is no context"
+                )
         given = settings or WorkerSettings()
         lanes = given.lanes or tuple(dict.fromkeys(handler.lane for handler in handlers.values()))
         self.settings = replace(given, lanes=lanes)
