@@ -70,9 +70,9 @@ async def test_a_handler_that_holds_the_interpreter_keeps_its_lease(
     usleep = ctypes.PyDLL(None).usleep  # unlike CDLL, it keeps the interpreter's lock
 
     def holding() -> str:
-        for _ in range(7):
+        for _ in range(6):
             usleep(int(TTL / 2 * 1_000_000))
-            time.sleep(0.03)
+            time.sleep(0.1)  # a moment for a renewal, which takes a few turns of the interpreter
         return "done"
 
     async def holding_on_loop() -> str:
