@@ -17,6 +17,7 @@ from flowfabric.model.contracts.base import Command
 from flowfabric.model.machine.workspace import decidable
 from flowfabric.model.transitions import TRANSITIONS, Target, Transition
 from flowfabric.server import openapi
+from tools.cli_page import commands
 
 FOLDER: Final = Path(__file__).parents[1] / "docs" / "reference"
 NOTE: Final = "<!-- Written by `make docs` from the code; change the code instead. -->\n"
@@ -242,7 +243,15 @@ def _line(kind: type) -> int:
     return inspect.getsourcelines(kind)[1]
 
 
+def command_line() -> str:
+    """Write the page of `ff`."""
+    return page(
+        "ff", "Every command and option; [the guide](../guides/cli.md) shows them at work.\n", *commands()
+    )
+
+
 PAGES: Final = {
+    "cli.md": command_line,
     "states.md": states,
     "transitions.md": transitions,
     "errors.md": error_codes,

@@ -22,6 +22,12 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--as", dest="by", metavar="NAME", default="", help="who sends it")
     parser.add_argument("--key", default="", help="of two signals with one key only the first counts")
+    parser.add_argument(
+        "--within",
+        metavar="DURATION",
+        default="0s",
+        help="wait so long for it to wait for this (default: 0s)",
+    )
     parser = command(commands, "approve", "send the signal `approve`, or with --reject `reject`", approve)
     parser.add_argument(
         "id", metavar="ID|WAITPOINT", help="the execution or its waitpoint; the end of the id will do"
@@ -29,6 +35,12 @@ def add(commands: Any) -> None:
     parser.add_argument("--reject", action="store_true", help="send `reject`")
     parser.add_argument("--as", dest="by", metavar="NAME", default="", help="who decides; counts once")
     parser.add_argument("--payload", metavar="JSON", help="what it carries: JSON, or else text")
+    parser.add_argument(
+        "--within",
+        metavar="DURATION",
+        default="0s",
+        help="wait so long for it to wait for this (default: 0s)",
+    )
 
 
 async def signal(desk: Desk) -> int:
@@ -37,7 +49,13 @@ async def signal(desk: Desk) -> int:
     execution_id = await desk.find(given.id)
     waitpoint = await _waitpoint(desk, execution_id, given.waitpoint) if given.waitpoint else ""
     await desk.run(execution_id).signal(
-        given.name, _payload(desk), waitpoint=waitpoint, token=given.token, by=given.by, key=given.key
+        given.name,
+        _payload(desk),
+        waitpoint=waitpoint,
+        token=given.token,
+        by=given.by,
+        key=given.key,
+        within=given.within,
     )
     _tell(desk, execution_id, given.name)
     return 0
@@ -49,7 +67,7 @@ async def approve(desk: Desk) -> int:
     execution_id, waitpoint = await _either(desk, given.id)
     run = desk.run(execution_id)
     decide = run.reject if given.reject else run.approve
-    await decide(_payload(desk), by=given.by, waitpoint=waitpoint)
+    await decide(_payload(desk), by=given.by, waitpoint=waitpoint, within=given.within)
     _tell(desk, execution_id, "reject" if given.reject else "approve")
     return 0
 
