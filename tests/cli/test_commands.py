@@ -41,7 +41,7 @@ def end(execution_id: str) -> str:
 async def test_work_is_submitted_waited_for_and_looked_at(place: Place, ff: Ff) -> None:
     async with place.runtime(greet):
         ended = await ff(
-            "submit", "greet", "name=Ada", "times=2", "--tag", "team=a", "--wait", "--timeout", "30s"
+            "submit", "greet", "name=Ada", "--tag", "team=a", "times=2", "--wait", "--timeout", "30s"
         )
         assert (ended.code, ended.out, ended.err) == (0, '"hello, Adahello, Ada"\n', "")
     (run,) = await ff.json("ps")

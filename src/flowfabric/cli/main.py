@@ -49,9 +49,21 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line; unlike argparse, take the arguments of `submit` after options, too."""
+    parser = build_parser()
+    given, rest = parser.parse_known_args(argv)
+    loose = [text for text in rest if not text.startswith("-")]
+    if rest and (loose != rest or not hasattr(given, "arguments")):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:
+        given.arguments += rest
+    return given
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code."""
-    given = build_parser().parse_args(argv)
+    given = _parse(argv)
     try:
         code: int = given.run(given)
     except FlowFabricError as error:
