@@ -98,6 +98,10 @@ async def children_do_too(ctx: Context, sync: SyncContext) -> None:
 def sync_runs_do_too() -> None:
     assert_type(app.sync.submit(double, 1), SyncRun[int])
     assert_type(app.sync.submit(review, "text").result(timeout="1m"), dict[str, bool])
+    assert_type(app.sync.options(key="k").submit(double, 1), SyncRun[int])
+    assert_type(app.sync.run("id", double), SyncRun[int])
+    app.sync.options(retires=3)  # type: ignore[call-arg]
+    app.sync.submit(double, 1).approve(bye="ada")  # type: ignore[call-arg]
 
 
 async def wrong_arguments_are_errors(ctx: Context) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import cached_property
-from typing import Any, Final, Self, TypeVar, overload
+from typing import Any, Final, Self, TypeVar, Unpack, overload
 
 from flowfabric.app.connection import Connection
 from flowfabric.app.dependencies import Factory
-from flowfabric.app.options import NOTHING, Backoff, Options
+from flowfabric.app.options import NOTHING, Options, SubmitOptions, TaskOptions
 from flowfabric.app.run import PATIENCE_SECONDS, Home, Run
 from flowfabric.app.submitter import Core, Submitter
 from flowfabric.app.sync import SyncFlowFabric
@@ -88,17 +88,7 @@ class FlowFabric(Submitter):
         version: int = 1,
         executor: Executor | None = None,
         codec: Codec | None = None,
-        lane: str | None = None,
-        priority: int | None = None,
-        fairness_key: str | None = None,
-        tags: Mapping[str, str] | None = None,
-        retries: int | None = None,
-        backoff: Duration | Backoff | None = None,
-        retry_on: Iterable[str] | None = None,
-        timeout: Duration | None = None,
-        deadline: Duration | None = None,
-        capabilities: Iterable[str] | None = None,
-        retention: Duration | None = None,
+        **options: Unpack[TaskOptions],
     ) -> Callable[[F], F]: ...
 
     def task(
@@ -110,12 +100,13 @@ class FlowFabric(Submitter):
         version: int = 1,
         executor: Executor | None = None,
         codec: Codec | None = None,
-        **options: Any,
+        **options: Unpack[TaskOptions],
     ) -> Any:
         """Declare a function as a task; it stays the function that it was.
 
         Its kind is its name; a `version` from the second on makes it `name@2`, a kind of its own, so that work that is
-        under way keeps the code that it began with. What is said here holds for every submission that says nothing
+        under way keeps the code that it began with. The other options (see `Options`: lane, retries, backoff, timeout,
+        deadline, capabilities, priority, fairness_key, tags, retention) hold for every submission that says nothing
         else. `def` runs in a thread, `async def` on the event loop, and `executor="process"` in a process of its own.
         """
 
@@ -178,35 +169,14 @@ class FlowFabric(Submitter):
 
     # Using.
 
-    def options(
-        self,
-        *,
-        lane: str | None = None,
-        priority: int | None = None,
-        fairness_key: str | None = None,
-        tags: Mapping[str, str] | None = None,
-        retries: int | None = None,
-        backoff: Duration | Backoff | None = None,
-        retry_on: Iterable[str] | None = None,
-        timeout: Duration | None = None,
-        deadline: Duration | None = None,
-        capabilities: Iterable[str] | None = None,
-        retention: Duration | None = None,
-        delay: Duration | None = None,
-        key: str | None = None,
-    ) -> Submitter:
+    def options(self, **options: Unpack[SubmitOptions]) -> Submitter:
         """Say something else for some submissions than their tasks do.
 
         ::
 
             await app.options(delay="5m", key="invoice-17").submit(remind, "ada@example.org")
         """
-        said = Options(
-            lane=lane, priority=priority, fairness_key=fairness_key, tags=tags, retries=retries, backoff=backoff,
-            retry_on=retry_on, timeout=timeout, deadline=deadline, capabilities=capabilities, retention=retention,
-            delay=delay, key=key,
-        )  # fmt: skip
-        return Submitter(self._core, said)
+        return Submitter(self._core, Options(**options))
 
     @overload
     def run(self, execution_id: str, task: Callable[..., Coroutine[Any, Any, R]], /) -> Run[R]: ...
@@ -217,11 +187,7 @@ class FlowFabric(Submitter):
 
     def run(self, execution_id: str, task: Callable[..., Any] | None = None, /) -> Run[Any]:
         """Return the handle of a run by its id, in any process; the task says of which type its result is."""
-        returns = Any
-        if task is not None:
-            registry = self._core.registry
-            returns = registry.handler(registry.find(task)).returns
-        return Run(self._core.home, execution_id, returns)
+        return self._core.run(execution_id, task)
 
     def worker(
         self,

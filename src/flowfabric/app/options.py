@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -38,6 +38,29 @@ class Backoff:
             "multiplier": self.factor,
             "jitter": self.jitter,
         }
+
+
+class TaskOptions(TypedDict, total=False):
+    """What can be said about a task, and about a submission of it."""
+
+    lane: str | None
+    priority: int | None
+    fairness_key: str | None
+    tags: Mapping[str, str] | None
+    retries: int | None
+    backoff: Duration | Backoff | None
+    retry_on: Iterable[str] | None
+    timeout: Duration | None
+    deadline: Duration | None
+    capabilities: Iterable[str] | None
+    retention: Duration | None
+
+
+class SubmitOptions(TaskOptions, total=False):
+    """What can be said about a submission alone."""
+
+    delay: Duration | None
+    key: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

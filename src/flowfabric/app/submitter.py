@@ -41,6 +41,12 @@ class Core:
         home = Home(connection.get, self.home.codec, self.home.patience)
         return Core(connection, home, self.registry, self.namespace)
 
+    def run(self, execution_id: str, task: Callable[..., Any] | str | None) -> Run[Any]:
+        """Return the handle of a run, whose task says of which type its result is."""
+        registry = self.registry
+        known = registry.by_kind.get(task) if isinstance(task, str) else task and registry.find(task)
+        return Run(self.home, execution_id, registry.handler(known).returns if known else Any)
+
 
 class Submitter(Submits):
     """Submits with options that go before those of each task."""

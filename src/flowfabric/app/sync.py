@@ -8,9 +8,9 @@ import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overload
 
-from flowfabric.app.options import Options
+from flowfabric.app.options import Options, SubmitOptions
 from flowfabric.app.run import Run
 from flowfabric.app.submits import Call
 from flowfabric.app.submitter import Core, Submitter
@@ -97,17 +97,33 @@ class SyncRun(Generic[R_co]):
         """End it, whatever it is doing."""
         self._portal.call(lambda: self._run.cancel(reason))
 
-    def signal(self, name: str, payload: Any = None, **options: Any) -> None:
+    def signal(
+        self,
+        name: str,
+        payload: Any = None,
+        *,
+        waitpoint: str = "",
+        token: str = "",
+        by: str = "",
+        key: str = "",
+        within: Duration = 0,
+    ) -> None:
         """Send a signal to whatever the run waits for."""
-        self._portal.call(lambda: self._run.signal(name, payload, **options))
+        self._portal.call(
+            lambda: self._run.signal(
+                name, payload, waitpoint=waitpoint, token=token, by=by, key=key, within=within
+            )
+        )
 
-    def approve(self, payload: Any = None, **options: Any) -> None:
+    def approve(
+        self, payload: Any = None, *, by: str = "", waitpoint: str = "", within: Duration = 0
+    ) -> None:
         """Send the signal `approve`."""
-        self._portal.call(lambda: self._run.approve(payload, **options))
+        self._portal.call(lambda: self._run.approve(payload, by=by, waitpoint=waitpoint, within=within))
 
-    def reject(self, payload: Any = None, **options: Any) -> None:
+    def reject(self, payload: Any = None, *, by: str = "", waitpoint: str = "", within: Duration = 0) -> None:
         """Send the signal `reject`."""
-        self._portal.call(lambda: self._run.reject(payload, **options))
+        self._portal.call(lambda: self._run.reject(payload, by=by, waitpoint=waitpoint, within=within))
 
     def replay(self, *, keep_steps: bool = False, from_step: str = "", reason: str = "") -> None:
         """Run it once more after its end."""
@@ -177,13 +193,20 @@ class SyncFlowFabric:
         runs = self._portal.call(lambda: self._submitter.submit_many(calls))
         return [SyncRun(self._portal, run) for run in runs]
 
-    def options(self, **options: Any) -> SyncFlowFabric:
+    def options(self, **options: Unpack[SubmitOptions]) -> SyncFlowFabric:
         """Say something else for some submissions than their tasks do; see `FlowFabric.options`."""
         return SyncFlowFabric(self._core, Options(**options), self._portal)
 
-    def run(self, execution_id: str) -> SyncRun[Any]:
-        """Return the handle of a run by its id."""
-        return SyncRun(self._portal, Run(self._core.home, execution_id))
+    @overload
+    def run(self, execution_id: str, task: Callable[..., Coroutine[Any, Any, R]], /) -> SyncRun[R]: ...
+    @overload
+    def run(self, execution_id: str, task: Callable[..., R], /) -> SyncRun[R]: ...
+    @overload
+    def run(self, execution_id: str, /) -> SyncRun[Any]: ...
+
+    def run(self, execution_id: str, task: Callable[..., Any] | None = None, /) -> SyncRun[Any]:
+        """Return the handle of a run by its id; the task says of which type its result is."""
+        return SyncRun(self._portal, self._core.run(execution_id, task))
 
     def close(self) -> None:
         """Close the store and end the thread; both start again when they are needed again."""

@@ -37,10 +37,7 @@ class Children:
 
     def run(self, execution_id: str, function: Any) -> Run[Any]:
         """Return the handle of a child that was submitted."""
-        registry = self._core.registry
-        known = registry.by_kind.get(function) if isinstance(function, str) else registry.find(function)
-        returns = Any if known is None else registry.handler(known).returns
-        return Run(self._core.home, execution_id, returns)
+        return self._core.run(execution_id, function)
 
 
 class AppWorker:
