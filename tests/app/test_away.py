@@ -136,6 +136,18 @@ async def test_stream_misses_nothing_and_repeats_nothing_through_a_restart(place
         await behind.close()
 
 
+async def test_submission_comes_through_a_restart_once(place: Place) -> None:
+    app = program(place.url)
+    async with app:
+        await app.submit("job")
+        await place.go_away()
+        submitting = asyncio.create_task(app.submit("job"))
+        await place.come_back()
+        run = await submitting
+        assert not run.duplicate
+        assert (await patiently(run.status)).state == "waiting"
+
+
 async def test_limit_of_the_caller_holds_while_the_store_is_away(place: Place) -> None:
     app = program(place.url)
     async with app:

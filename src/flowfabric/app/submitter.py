@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
 from flowfabric.app.connection import Connection
 from flowfabric.app.errors import SubmitRefused
 from flowfabric.app.options import NOTHING, Options
+from flowfabric.app.patience import patiently
 from flowfabric.app.run import Home, Run
 from flowfabric.app.submits import Call, Submits
 from flowfabric.app.tasks import DEFAULT_LANE, Registry
@@ -24,7 +25,9 @@ from flowfabric.storage.base import Commands
 from flowfabric.storage.minting import new_uuid
 
 R = TypeVar("R")
-DEFAULT_NAMESPACE = "default"
+DEFAULT_NAMESPACE: Final = "default"
+SUBMIT_SECONDS: Final = 5.0
+"""How long a submission waits for a store that is away. Its id is chosen, so a repeat creates nothing twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,8 @@ class Submitter(Submits):
 
     async def _submit(self, call: Call[R]) -> Run[R]:
         store = await self._core.connection.get()
-        return self._run(call, await store.apply(_placed(call, store)))
+        command = _placed(call, store)
+        return self._run(call, await patiently(lambda: store.apply(command), SUBMIT_SECONDS))
 
     async def _submit_many(self, calls: list[Call[R]]) -> list[Run[R]]:
         store = await self._core.connection.get()
