@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any, Final, Self, TypeVar, Unpack, overload
 
@@ -74,6 +75,10 @@ class FlowFabric(Submitter):
     async def close(self) -> None:
         """Close the store; it is opened again when it is needed again."""
         await self._core.connection.close()
+
+    def using(self, store: Commands) -> AbstractContextManager[None]:
+        """Live on another store for a while, as in tests: `with app.using(store): …`; see `flowfabric.testing`."""
+        return self._core.connection.lent(store)
 
     # Declaring.
 

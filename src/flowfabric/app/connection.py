@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from flowfabric.model.errors import invalid
 from flowfabric.storage import open_store
@@ -69,6 +71,16 @@ class Connection:
             )
         self._process = os.getpid()
         self._loop, self._lock, self._store = loop, asyncio.Lock(), None
+
+    @contextmanager
+    def lent(self, store: Commands) -> Iterator[None]:
+        """Hand out another store for a while; what is open stays open, untouched."""
+        own = self._given, self._store
+        self._given, self._store = store, None
+        try:
+            yield
+        finally:
+            self._given, self._store = own
 
     async def enter(self) -> None:
         """Count one more that needs it until it leaves."""

@@ -1,0 +1,18 @@
+"""What users' tests import: an app in memory, a clock that jumps, workers that die on request, and assertions.
+
+::
+
+    from flowfabric.testing import Lab
+
+    async def test_a_review_is_approved() -> None:
+        async with Lab(app) as lab:
+            run = await lab.submit(review, "text")
+            await lab.approve(run)
+            assert await lab.result(run) is True
+"""
+
+from flowfabric.testing.clock import Clock
+from flowfabric.testing.lab import Lab
+from flowfabric.testing.rounds import StillRunning
+
+__all__ = ["Clock", "Lab", "StillRunning"]

@@ -1,0 +1,87 @@
+"""What tests assert about runs, with texts that say what happened instead."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from flowfabric.app import Frame, Run
+from flowfabric.app.views import frame_of
+from flowfabric.model.contracts.reads import Describe, ListSteps, TailStream
+from flowfabric.model.errors import NotFound
+from flowfabric.storage.base import Commands
+
+OURS: Final = ("wait:", "waitpoint:", "submit:", "sleep")
+PAGE: Final = 100
+
+
+async def steps(store: Commands, run: Run[Any], *, waits: bool) -> list[str]:
+    """Name the stored steps, with or without those that the context stores by itself."""
+    stored = [step.name for step in await store.read(ListSteps(execution_id=run.id))]
+    return [name for name in stored if waits or not _is_ours(name)]
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith(OURS[:3]) or name.partition("#")[0] == OURS[3]
+
+
+async def frames(store: Commands, run: Run[Any], type_: str) -> list[Frame]:
+    """Read the frames of the last attempt."""
+    attempt = (await store.read(Describe(execution_id=run.id))).run.attempt.index
+    found: list[Frame] = []
+    after = "0-0"
+    while attempt >= 0:
+        question = TailStream(execution_id=run.id, attempt_index=attempt, after=after, count=PAGE)
+        page = await store.read(question)
+        if not page.last:
+            break
+        found += [frame_of(view, attempt) for view in page.frames]
+        after = page.last
+    return [frame for frame in found if type_ in {"", frame.type}]
+
+
+def payload_of(frame: Frame) -> Any:
+    """Return what a handler has emitted."""
+    if frame.encoding == "json":
+        return frame.data
+    return frame.text if frame.encoding == "utf8" else frame.payload
+
+
+async def assert_state(run: Run[Any], state: str) -> None:
+    """Check where a run stands; one that is kept no longer is `gone`."""
+    try:
+        found = str((await run.status()).state)
+    except NotFound:
+        found = "gone"
+    if found != state:
+        raise AssertionError(await told(run, f"is {found}, not {state}"))
+
+
+async def assert_same(run: Run[Any], what: str, wanted: list[Any], found: list[Any]) -> None:
+    """Compare two lists."""
+    if wanted == found:
+        return
+    place = next(
+        (index for index, (one, other) in enumerate(zip(wanted, found, strict=False)) if one != other),
+        min(len(wanted), len(found)),
+    )
+    text = f"has other {what}, from the {place + 1}. on\n  wanted: {wanted!r}\n  found:  {found!r}"
+    raise AssertionError(await told(run, text))
+
+
+async def told(run: Run[Any], problem: str) -> str:
+    """Say what is wrong with a run, and what is known about it."""
+    try:
+        status, why, events = await run.status(), await run.explain(), await run.history()
+    except NotFound:
+        return f"{run.id} {problem}; nothing is kept of it any more"
+    lines = [f"{status.kind} {problem}", f"  {why}"]
+    if status.reason:
+        lines.append(f"  reason: {status.reason}" + (f" ({status.category})" if status.category else ""))
+    lines.append("  history:")
+    lines += [f"    {_at(event.at)} {event.event}" for event in events]
+    return "\n".join(lines)
+
+
+def _at(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
