@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from flowfabric import Backoff, Context, FlowFabric, Retry, SyncContext, TaskFai
 from flowfabric.app import Run
 from flowfabric.model.errors import InvalidInput
 from flowfabric.testing import Lab, StillRunning
+from support.valkey import empty_server
 
 app = FlowFabric("sqlite:////nowhere/at/all.db")
 calls: list[str] = []
@@ -314,8 +317,14 @@ async def test_another_worker_goes_on_where_one_died(task: Any, moment: str, see
         assert "lease_expired" in [event.event for event in await run.history()]
 
 
-async def test_a_worker_can_die_again_and_again() -> None:
-    async with Lab(app) as lab:
+@pytest.mark.parametrize("store", ["", "sqlite", "valkey"])
+async def test_a_worker_can_die_again_and_again(store: str, tmp_path: Path) -> None:
+    async with empty_server() if store == "valkey" else nullcontext() as server:
+        await _dies_twice(server.url if server else str(tmp_path / "work.db") if store else "")
+
+
+async def _dies_twice(url: str) -> None:
+    async with Lab(app, url) as lab:
         lab.crash_after("one")
         lab.crash_after("two")
         run = await lab.submit(three)
