@@ -27,7 +27,7 @@ async def prepare(backend: Backend) -> None:
         file.close()
     else:
         client = Client(backend.url())
-        await client.call("HINCRBY", "ff:tally", "default\0default\0waiting", 4)
+        await client.call("HINCRBY", "ff:tally", "default\0default\0\0waiting", 4)
         client.close()
 
 

@@ -152,7 +152,7 @@ class Wakeups:
 
     async def _keep(self) -> None:
         """Keep listening: a connection that is lost, or silent for too long, is made again, and everybody woken."""
-        while True:
+        while not self._closed:  # a cancellation may be lost in what was just being awaited
             try:
                 self._ear = ear = await self._listen()
             except FlowFabricError as error:
@@ -163,6 +163,9 @@ class Wakeups:
                     return
                 await asyncio.sleep(AGAIN_SECONDS)
                 continue
+            if self._closed:
+                ear.close()
+                return
             self._expected().set_result(ear)
             if self._has_heard:
                 self._deaf()
@@ -216,3 +219,4 @@ class Wakeups:
             self._ready.exception()  # perhaps nobody waits for it
         if self._ear is not None:
             self._ear.close()
+            self._ear.lost.set()
