@@ -247,3 +247,9 @@ async def test_what_a_claim_held_once_is_no_repeat(spread: Driver) -> None:
     assert (task.execution_id, task.attempt_type) == (made, "reclaim")
     await spread.complete(task)
     assert await spread.claim(claim_id="c") == ()
+
+
+async def test_what_was_claimed_counts_when_no_sign_of_life_can_be_given(spread: Driver) -> None:
+    made = await spread.create()
+    await store_of(spread).client.call("SET", keys.COMMON + keys.WORKERS, "no hash")
+    assert [task.execution_id for task in await spread.claim()] == [made]

@@ -138,9 +138,7 @@ class Claimer:
     async def _look(self, command: Claim, count: int, *, repeat: bool) -> Look:
         """Ask every server for its best; and on the first time, what the claim holds already."""
         command = replace(command, max_tasks=count, claim_id=command.claim_id if repeat else "")
-        number = (
-            self._number()
-        )  # what is written from now on has a greater one, and counts more than this look
+        number = self._number()  # what is written from now on has a greater one, and outweighs this look
         packed, now = _packed(command), self._time()
         answers = raised(
             await self._cluster.per_server(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -52,6 +53,8 @@ LEAD_MS: Final = 10
 """How far the numbers of a group run ahead of the clock, so that they follow each other on all servers."""
 QUARTERS_PER_MS: Final = 4_000
 """Numbers are counted in quarters of microseconds (numbers.lua)."""
+SIGNS: Final = 10_000
+"""Of how many workers a process remembers when it last said that they live."""
 _LANES: Final = (OpenLane, PauseLane, UnpauseLane)
 _WORKERS: Final = (RegisterWorker, HeartbeatWorker, MarkWorkerDead)
 _SECRETS: Final = (SeedSecret, RotateSecret)
@@ -60,6 +63,8 @@ _LANE: Final = "lane:"
 _CONFIRMED: Final = 1
 _RESERVED_BEFORE: Final = 2
 """What a key was already when it was to be reserved (cluster.lua)."""
+
+log = logging.getLogger("flowfabric.valkey")
 
 
 class ClusterStore(ValkeyStore):
@@ -250,7 +255,7 @@ class ClusterStore(ValkeyStore):
         return claimed
 
     async def _give_sign(self, command: Claim) -> None:
-        """Note that a worker lives, unless that was done lately."""
+        """Note that a worker lives, unless that was done lately; what was claimed counts even if that fails."""
         who = presence_key(command)
         last, until = self._signs.get(who, (None, 0))
         now = self.now()
@@ -258,16 +263,13 @@ class ClusterStore(ValkeyStore):
         if same and until - RENOTE_MS <= now < until:
             return
         fields = call_of(command).arguments[0]
-        (reply,) = raised(
-            await self._cluster.functions(
-                [
-                    (
-                        "FCALL", "ff_seen", 1, self._layout.common, f"{self._time()}/0/{self._layout.width}",
-                        "0", fields,
-                    )
-                ]
-            )
-        )  # fmt: skip
+        sign = ("FCALL", "ff_seen", 1, self._layout.common, self._moment(), "0", fields)
+        (reply,) = await self._cluster.functions([sign])
+        if isinstance(reply, FlowFabricError):
+            log.info("the store was not told that worker %s lives: %s", command.worker_instance_id, reply)
+            return
+        if len(self._signs) >= SIGNS:
+            self._signs.clear()
         self._signs[who] = (command, int(reply[2]))
 
     async def _in_all_homes(self, command: Command[Any], chance: float) -> Any:
@@ -288,9 +290,9 @@ class ClusterStore(ValkeyStore):
             wanted = command.execution_id
 
         async def reserve(execution_id: str, step: str) -> tuple[str, int]:
-            time = f"{self._time()}/0/{self._layout.width}"
             key = (command.namespace, command.idempotency_key, execution_id, str(window), step)
-            (reply,) = raised(await self._cluster.functions([("FCALL", "ff_reserve", 1, home, time, *key)]))
+            call = ("FCALL", "ff_reserve", 1, home, self._moment(), *key)
+            (reply,) = raised(await self._cluster.functions([call]))
             return reply[0].decode(), reply[1]
 
         execution_id, found = await reserve(wanted, "0")
