@@ -8,11 +8,11 @@ import math
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from flowfabric.model.errors import Infrastructure
+from flowfabric.model.errors import FlowFabricError
+from flowfabric.worker.sending import Backoff, transient
 
 R = TypeVar("R")
-FIRST_SECONDS: Final = 0.05
-MOST_SECONDS: Final = 5.0
+LONGEST_PAUSE: Final = 5.0
 
 log = logging.getLogger("flowfabric.app")
 
@@ -21,13 +21,12 @@ async def patiently(ask: Callable[[], Awaitable[R]], within: float = math.inf) -
     """Ask until there is an answer, or for some seconds; only faults that may pass are waited for."""
     clock = asyncio.get_running_loop().time
     end = clock() + within
-    pause = FIRST_SECONDS
+    backoff = Backoff(longest=LONGEST_PAUSE)
     while True:
         try:
             return await ask()
-        except Infrastructure as error:
-            if not error.retryable or clock() + pause > end:
+        except FlowFabricError as error:
+            if not transient(error) or clock() >= end:
                 raise
-            log.warning("the store is away, trying again in %.2f s: %s", pause, error)
-        await asyncio.sleep(pause)
-        pause = min(pause * 2, MOST_SECONDS)
+            log.warning("the store is away, trying again: %s", error)
+        await backoff.pause()

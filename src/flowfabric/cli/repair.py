@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import sys
 from pathlib import Path
 from typing import Any, Final
 
+from flowfabric.cli.desk import partitions
 from flowfabric.model.errors import FlowFabricError, invalid
-from flowfabric.model.ids import Partitions
-from flowfabric.server.variables import BadSetting, value_of
+from flowfabric.server.variables import BadSetting
 from flowfabric.storage import open_unseeded
 from flowfabric.storage.base import RepairReport
 from flowfabric.storage.resolve import EMBEDDED, family, store_url
 
 FOUND: Final = 1
 FAILED: Final = 2
-COUNTS: Final = ("FF_FLOW_PARTITIONS", "FF_BUDGET_PARTITIONS", "FF_QUOTA_PARTITIONS")
 
 
 def add(actions: Any) -> None:
@@ -57,8 +55,7 @@ def _verdict(report: RepairReport) -> str:
 
 
 async def _repair(url: str, *, fix: bool) -> RepairReport:
-    counts = Partitions(*(value_of(name, os.environ) for name in COUNTS))
-    store = await open_unseeded(url, partitions=counts)
+    store = await open_unseeded(url, partitions=partitions())
     try:
         return await store.repair(fix=fix)
     finally:
