@@ -16,7 +16,7 @@ from flowfabric.storage.valkey import keys
 from flowfabric.storage.valkey.codec import BYTES, FORMS
 from flowfabric.storage.valkey.executions import FIXED, HOT, RARE
 from flowfabric.storage.valkey.generated import lua, tables
-from flowfabric.storage.valkey.library import FOLDER, library, parts
+from flowfabric.storage.valkey.library import FOLDER, VERSION, library, parts
 from flowfabric.storage.valkey.operations import OPERATIONS
 
 LUA = sorted(FOLDER.rglob("*.lua"))
@@ -53,7 +53,7 @@ def test_every_file_is_part_of_the_library() -> None:
 
 
 def test_the_digest_names_the_text() -> None:
-    assert f"ff.DIGEST = '{library().digest}'" in library().code
+    assert f"DIGEST = {VERSION}, '{library().digest}'" in library().code
     assert library() == library()
 
 

@@ -1,7 +1,7 @@
 """The Lua library: header, generated tables, shared parts, operations, joined into one text.
 
-Every file of `lua/` and `lua/operations/` is taken, in the order of its name, inside a block of its own, so that the
-locals of one are not those of another. Shared functions hang on the one table `ff`.
+Every file of `lua/` and `lua/operations/` is taken, in the order of its name, inside a function of its own, so that the
+locals of one are not those of another. What they share is written `ff.name`, and becomes a local of the whole (near.py).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from flowfabric.storage.valkey.generated import default_texts, fields, tables
+from flowfabric.storage.valkey.near import near
 from flowfabric.storage.valkey.places import places, written_out
 
 NAME: Final = "flowfabric"
@@ -40,11 +41,16 @@ def library(*, checked: bool = False) -> Library:
     blocks = []
     for path in _base_first(parts()):
         source = written_out(path.read_text(encoding="utf-8"), named, defaults)
-        blocks.append(f"do -- {path.name}\n{places(source, named, checked=checked)}end")
-    body = "\n".join([tables(), *blocks])
+        blocks.append(_block(path.name, places(source, named, checked=checked)))
+    body = near("\n".join([_block("generated tables", f"{tables()}\n"), *blocks]))
     digest = hashlib.sha256(body.encode()).hexdigest()[:16]
-    head = f"#!lua name={NAME}\nlocal ff = {{}}\nff.LIBRARY_VERSION = {VERSION}\nff.DIGEST = '{digest}'\n"
+    head = f"#!lua name={NAME}\nlocal LIBRARY_VERSION, DIGEST = {VERSION}, '{digest}'\n"
     return Library(f"{head}{body}\n", digest)
+
+
+def _block(name: str, source: str) -> str:
+    """Make a function of a file: its locals are its own, and do not count among those of the library."""
+    return f";(function() -- {name}\n{source}end)()"
 
 
 def _base_first(paths: list[Path]) -> list[Path]:

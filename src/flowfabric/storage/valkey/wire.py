@@ -1,5 +1,6 @@
 """One connection on which any number of calls are under way: all calls of a turn of the loop leave in one write.
 
+Commands among them share calls of the server (several.py); each caller gets its own reply all the same.
 When nothing is under way, the first of a turn leave before the others: otherwise server and caller would always wait
 for each other, because the server answers in one write what came in one write.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
@@ -19,6 +21,7 @@ from valkey.exceptions import ValkeyError
 from flowfabric.model.errors import StoreUnusable, Unreachable
 from flowfabric.storage.resolve import without_password
 from flowfabric.storage.valkey.faults import NotAsked, of_connecting
+from flowfabric.storage.valkey.several import Arguments, grouped, together
 
 CONNECT_SECONDS: Final = 5.0
 """For all that happens until a connection can be used: name, TCP, TLS, password, database."""
@@ -37,8 +40,8 @@ class Wire(asyncio.Protocol):
     def __init__(self, timeout: float = CALL_SECONDS) -> None:
         self._loop = asyncio.get_running_loop()
         self._reader = Reader()
-        self._waiting: deque[Future] = deque()
-        self._out: list[bytes] = []
+        self._waiting: deque[Sequence[Future]] = deque()  # for each reply that will come, whom it is for
+        self._leaving: list[tuple[Arguments, Future]] = []
         self._timeout = timeout
         self._watch: asyncio.TimerHandle | None = None
         self._answered = 0
@@ -57,32 +60,36 @@ class Wire(asyncio.Protocol):
         if raw is not None and raw.family in {socket.AF_INET, socket.AF_INET6}:
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def call(self, arguments: tuple[Any, ...]) -> Future:
+    def call(self, arguments: Arguments) -> Future:
         """Send one call; its reply may be an error of the server."""
         future: Future = self._loop.create_future()
         if not self.alive:
             future.set_exception(NotAsked("the connection is gone; nothing was asked"))
             return future
-        if not self._out:
+        if not self._leaving:
             self._loop.call_soon(self._flush)
-        self._out.append(pack_command(arguments))
-        self._waiting.append(future)
-        if len(self._out) == self.early and len(self._waiting) == self.early:
+        self._leaving.append((arguments, future))
+        if len(self._leaving) == self.early and not self._waiting:
             self._flush()
         if self._watch is None:
             self._watch = self._loop.call_later(self._timeout, self._look, self._answered)
         return future
 
     def _flush(self) -> None:
-        if self._transport is not None and self._out:
-            self._transport.write(b"".join(self._out))
-            self.writes += 1
-        self._out.clear()
+        if self._transport is None or not self._leaving:
+            return
+        leaving, self._leaving = self._leaving, []
+        out: list[bytes] = []
+        for calls, futures in grouped(leaving):
+            out.append(pack_command(calls[0] if len(calls) == 1 else together(calls)))
+            self._waiting.append(futures)
+        self._transport.write(b"".join(out))
+        self.writes += 1
 
     def _look(self, answered: int) -> None:
         """Give the connection up when nothing was answered since the last look although somebody waits."""
         self._watch = None
-        if not self._waiting:
+        if not self._waiting and not self._leaving:
             return
         if answered == self._answered:
             self.abort(f"no answer for {self._timeout:g} s")
@@ -100,14 +107,20 @@ class Wire(asyncio.Protocol):
             self.abort(f"the server does not speak the protocol: {error}")
 
     def on_reply(self, reply: Any) -> None:
-        """Give a reply to the call that waits longest."""
+        """Give a reply to those who wait longest."""
         if not self._waiting:  # an error that the server tells before it closes the connection
             self.abort(f"the server said something unasked: {reply}")
             return
-        future = self._waiting.popleft()
-        if not future.done():
-            future.set_result(reply)
-        if self._retired and not self._waiting:
+        futures = self._waiting.popleft()
+        if len(futures) == 1:
+            _give(futures[0], reply)
+        elif isinstance(reply, list):
+            for future, part in zip(futures, reply, strict=True):
+                _give(future, part)
+        else:  # an error: of all of them
+            for future in futures:
+                _give(future, reply)
+        if self._retired and not self._waiting and not self._leaving:
             self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -123,7 +136,7 @@ class Wire(asyncio.Protocol):
     def retire(self) -> None:
         """Close when everything that was asked is answered; nobody asks anything more."""
         self._retired = True
-        if not self._waiting:
+        if not self._waiting and not self._leaving:
             self.close()
 
     def close(self) -> None:
@@ -138,14 +151,20 @@ class Wire(asyncio.Protocol):
     def _give_up(self, why: str) -> None:
         self.alive = False
         self._owner = None
-        self._out.clear()
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
-        waiting, self._waiting = self._waiting, deque()
-        for future in waiting:
+        lost = [future for futures in self._waiting for future in futures]
+        lost += [future for _, future in self._leaving]
+        self._waiting, self._leaving = deque(), []
+        for future in lost:
             if not future.done():
                 future.set_exception(Unreachable(f"{why}; what was asked may have been done"))
+
+
+def _give(future: Future, reply: Any) -> None:
+    if not future.done():
+        future.set_result(reply)
 
 
 async def dial(pool: ConnectionPool, wire: Wire, where: str) -> None:

@@ -34,7 +34,7 @@ end
 
 -- ff_held <home> <now or ''> <packed Claim> <home ...>: the ids that a claim holds already.
 reading('ff_held', function(_, args)
-  local command, space, found = ff.as('Claim', {cmsgpack.unpack(args[2])}), ff.new_space(ff.keys.SINGLE, args[1], 0), {}
+  local command, space, found = ff.as('Claim', {cmsgpack.unpack(args[2])}), ff.new_space(ff.new_call(ff.keys.SINGLE, args[1])), {}
   for i = 3, #args do held(space, ff.keys.at(args[i]), command, found) end
   return found
 end)
@@ -56,7 +56,7 @@ end
 -- lanes begins.
 reading('ff_look', function(_, args)
   local command = ff.as('Claim', {cmsgpack.unpack(args[2])})
-  local space, mine, served, others = ff.new_space(ff.keys.SINGLE, args[1], 0), {}, {}, {}
+  local space, mine, served, others = ff.new_space(ff.new_call(ff.keys.SINGLE, args[1])), {}, {}, {}
   for i = 3, #args do
     local keys = ff.keys.at(args[i])
     if command.claim_id ~= '' then held(space, keys, command, mine) end
@@ -65,10 +65,10 @@ reading('ff_look', function(_, args)
   local best, heads = {}, {}
   begin(served, heads)
   begin(others, heads)
-  local following = ff.queue(space, served, command.namespace, 1, space.find)
+  local following = ff.queue(served, command.namespace, 1, space.find)
   local wanted = command.max_tasks
   while wanted > 0 do
-    local run = following()
+    local run = following(space)
     if not run then break end
     local worn = run.lifecycle_phase == 'active' and ff.at_reclaim_cap(run)
     if not worn then wanted = wanted - 1 end
@@ -93,7 +93,7 @@ end)
 -- puts back what was there before, unless somebody else was told. Reply: the id that the key stands for, and 0 when it does so
 -- from now on, 1 when that is confirmed, 2 when it was reserved before.
 redis.register_function('ff_reserve', function(keys, args)
-  local space = ff.new_space(keys[1], args[1], 0)
+  local space = ff.new_space(ff.new_call(keys[1], args[1]))
   local namespace, key, id, window, step = unpack(args, 2, 6)
   local memo = space:get('memo', 'create', namespace, key)
   local live = memo and memo.expires_at > space.now

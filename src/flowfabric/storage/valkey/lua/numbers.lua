@@ -57,7 +57,7 @@ end
 -- A queue has changed; `wake` when somebody may be waiting for that.
 function ff.touch_queue(space, lane, route, wake)
   if not space.numbers then
-    if wake then redis.call('PUBLISH', ff.keys.channel('lane:' .. lane), '') end
+    if wake then space.call.topics['lane:' .. lane] = true end
     return
   end
   local key = space.keys.route(lane, route)
@@ -71,6 +71,7 @@ end
 
 -- {last number, {lane, route, score, id} ...} after the step; score and id are '' when the queue is empty.
 function ff.notes(space)
+  ff.settle(space.call)
   local notes = {space.numbers.last and ff.digits(space.numbers.last) or '0'}
   for i = 1, #space.heads do
     local touched = space.heads[i]

@@ -68,9 +68,8 @@ end
 
 -- A function that returns the next best execution each time, without those that carry a live grant; nil at the end.
 -- They are read with their payload, unless `find` says otherwise.
-function ff.queue(space, routes, namespace, count, find)
-  find = find or space.find_with_payload
-  return function()
+function ff.queue(routes, namespace, count, find)
+  return function(space)
     while true do
       local best
       for i = 1, #routes do
@@ -79,7 +78,7 @@ function ff.queue(space, routes, namespace, count, find)
         if front.ids[front.at] and (not best or before(front, best)) then best = front end
       end
       if not best then return nil end
-      local run = find(space, best.ids[best.at])
+      local run = (find or space.find_with_payload)(space, best.ids[best.at])
       best.at = best.at + 1
       if run and ff.claimable(run) and not ff.granted(run, space.now)
         and (namespace == '' or namespace == run.namespace) then
@@ -87,4 +86,17 @@ function ff.queue(space, routes, namespace, count, find)
       end
     end
   end
+end
+
+-- The queue of a claim. Claims of one call that ask for the same share it: what one has taken, the next does not see.
+-- It is made anew when work has come in between.
+function ff.queue_of(space, claim)
+  local call = space.call
+  local wish = cmsgpack.pack({claim.namespace, claim.lanes, claim.kinds or false, claim.capabilities})
+  if call.queues and call.queues[wish] then return call.queues[wish] end
+  if next(call.routes) then ff.settle(call) end
+  local routes = ff.routes(call.keys, claim.lanes, claim.kinds, claim.capabilities, {})
+  call.queues = call.queues or {}
+  call.queues[wish] = ff.queue(routes, claim.namespace, math.max(claim.max_tasks, call.tasks))
+  return call.queues[wish]
 end

@@ -7,12 +7,10 @@ ff.Space = Space
 
 local LEASE = 4 -- a number among the details: so many values that name a lease follow, without their names
 
-function ff.new_space(home, time, chance)
-  local now, numbers = ff.time_of(home, time)
+function ff.new_space(call, chance)
   return setmetatable({
-    now = now, chance = chance, keys = ff.keys.at(home),
-    numbers = numbers, -- nil on a single server, where streams count by themselves (numbers.lua)
-    heads = numbers and {}, -- queues whose best execution may have changed (numbers.lua)
+    call = call, now = call.now, keys = call.keys, numbers = call.numbers, chance = chance,
+    heads = call.numbers and {}, -- queues whose best execution may have changed (numbers.lua)
     loaded = {},   -- id -> {run, arrival, told, input, policy}, as the store holds it; false when it does not exist
     runs = {},     -- id -> run, staged; false when purged
     order = {},    -- ids in `runs`, in the order in which they were first staged
@@ -167,7 +165,9 @@ end
 
 -- The executions that a worker instance holds from one claim.
 function Space:leases(instance, claim_id)
-  local held, found = redis.call('HGETALL', self.keys.leases(instance)), {}
+  local key, found = self.keys.leases(instance), {}
+  if self.call.leases[key] then ff.settle(self.call) end
+  local held = redis.call('HGETALL', key)
   for i = 1, #held, 2 do
     if held[i + 1] == claim_id then
       local run = self:find_with_payload(held[i])

@@ -1,77 +1,59 @@
--- Writing what a step staged. Memberships of indexes follow from the records, here and nowhere else.
+-- Writing what a step staged. Memberships of indexes follow from the records, here and nowhere else (writes.lua sends
+-- them).
 
-local function move_lists(keys, run, arrival, was, state)
-  local id, lane = run.execution_id, run.lane_id
-  if was ~= '' then redis.call('ZREM', keys.state(lane, was), id) end
-  if state ~= '' then redis.call('ZADD', keys.state(lane, state), arrival, id) end
-  redis.call('HINCRBY', keys.tally, lane .. '\0' .. run.namespace .. '\0' .. was .. '\0' .. state, 1)
+local function move_lists(call, run, arrival, was, state)
+  local id, lane, tally = run.execution_id, run.lane_id, call.tally
+  if was ~= '' then ff.put_member(call, call.keys.state(lane, was), id, false) end
+  if state ~= '' then ff.put_member(call, call.keys.state(lane, state), id, arrival) end
+  local field = lane .. '\0' .. run.namespace .. '\0' .. was .. '\0' .. state
+  tally[field] = (tally[field] or 0) + 1
 end
 
-local function move_tags(keys, id, old, new, arrival)
+local function move_tags(call, id, old, new, arrival)
   if old and new and cmsgpack.pack(old) == cmsgpack.pack(new) then return end
-  for i = 1, old and #old or 0 do redis.call('ZREM', keys.tag(old[i][1], old[i][2]), id) end
-  for i = 1, new and #new or 0 do
-    redis.call('ZADD', keys.tag(new[i][1], new[i][2]), arrival, id)
-  end
+  for i = 1, old and #old or 0 do ff.put_member(call, call.keys.tag(old[i][1], old[i][2]), id, false) end
+  for i = 1, new and #new or 0 do ff.put_member(call, call.keys.tag(new[i][1], new[i][2]), id, arrival) end
 end
 
--- Something falls due: the timer is told when that comes before everything else that lies ahead.
-local function set_due(space, id, was, due)
-  if due == 0 then
-    redis.call('ZREM', space.keys.due, id)
-    return
-  end
-  redis.call('ZADD', space.keys.due, due, id)
-  if was ~= 0 and was <= due then return end
-  local first = redis.call('ZRANGE', space.keys.due, 0, 0, 'WITHSCORES')
-  if first[1] ~= id and due > space.now then
-    if tonumber(first[2]) > space.now then return end
-    first = redis.call('ZRANGE', space.keys.due, '(' .. ff.digits(space.now), '+inf', 'BYSCORE', 'LIMIT', 0, 1)
-    if first[1] ~= id then return end
-  end
-  redis.call('PUBLISH', ff.keys.channel('due'), ff.digits(due))
+-- Its places in the order of arrival, in its partition and in its flow, which it has for as long as it exists.
+local function move_existence(call, run, id, arrival, exists)
+  ff.put_member(call, ff.keys.partition(id), string.sub(id, -36), exists and 0)
+  if run.flow_id ~= '' then ff.put_member(call, call.keys.flow(run.flow_id), id, exists and arrival) end
+  if not exists then redis.call('XDEL', call.keys.arrivals, '0-' .. ff.digits(arrival)) end
 end
 
 -- Move one execution from its old record (known.run) to its new one; either may be nil.
 function ff.store(space, id, known, new)
-  local keys, old, arrival = space.keys, known.run, known.arrival
+  local call, keys, old, arrival = space.call, space.keys, known.run, known.arrival
   local run = new or old
   local was, old_score, old_state, old_due, old_holder, old_claim = false, 0, '', 0, '', ''
   if old then was, old_score, old_state, old_due, old_holder, old_claim = ff.placement(old) end
   local is, score, state, due, holder, claim = false, 0, '', 0, '', ''
   if new then is, score, state, due, holder, claim = ff.placement(new) end
-  if not old then
-    redis.call('ZADD', ff.keys.partition(id), 0, string.sub(id, -36))
-    if run.flow_id ~= '' then redis.call('ZADD', keys.flow(run.flow_id), arrival, id) end
-  end
+  if not old or not new then move_existence(call, run, id, arrival, new ~= nil) end
   if new then
     local hot, rest = space:bytes_of(new)
     redis.call('SET', ff.keys.execution(id), ff.head_of(arrival, known.told) .. hot .. rest)
-  else
-    redis.call('XDEL', keys.arrivals, '0-' .. ff.digits(arrival))
-    redis.call('ZREM', ff.keys.partition(id), string.sub(id, -36))
-    if run.flow_id ~= '' then redis.call('ZREM', keys.flow(run.flow_id), id) end
   end
-  if state ~= old_state then move_lists(keys, run, arrival, old_state, state) end
+  if state ~= old_state then move_lists(call, run, arrival, old_state, state) end
   local moved, wake = is ~= was or (is and score ~= old_score), is and not (was and not old.grant[1])
   if moved or wake then
     local route = ff.route_of(run)
-    if moved and is then
-      redis.call('ZADD', keys.route(run.lane_id, route), score, id)
-      redis.call('SADD', keys.routes(run.lane_id), route)
-    elseif moved then
-      redis.call('ZREM', keys.route(run.lane_id, route), id)
-    end
+    if moved then ff.put_member(call, keys.route(run.lane_id, route), id, is and score) end
+    if is then ff.put_route(call, run.lane_id, route) end
     ff.touch_queue(space, run.lane_id, route, wake)
   end
-  if due ~= old_due then set_due(space, id, old_due, due) end
+  if due ~= old_due then
+    ff.put_member(call, keys.due, id, due ~= 0 and due)
+    if due ~= 0 and (old_due == 0 or due < old_due) then ff.note_due(call, id, due) end
+  end
   if holder ~= old_holder or claim ~= old_claim then
-    if old_holder ~= '' and old_holder ~= holder then redis.call('HDEL', keys.leases(old_holder), id) end
-    if holder ~= '' then redis.call('HSET', keys.leases(holder), id, claim) end
+    if old_holder ~= '' and old_holder ~= holder then ff.put_lease(call, keys.leases(old_holder), id, false) end
+    if holder ~= '' then ff.put_lease(call, keys.leases(holder), id, claim) end
   end
   local old_tags, tags = old and old.tags, new and new.tags
   if old_tags ~= tags and ((old_tags and old_tags[1]) or (tags and tags[1])) then
-    move_tags(keys, id, old_tags, tags, arrival)
+    move_tags(call, id, old_tags, tags, arrival)
   end
   redis.call('PUBLISH', 'ff:wake:execution:' .. id, '')
 end
@@ -92,7 +74,7 @@ local function tell(space)
     local known = space:whereabouts(line[1])
     note_position(line[1], known, line[6], ff.append_text(space, space.keys.feed, 'e', cmsgpack.pack(line)))
   end
-  if space.events[1] then redis.call('PUBLISH', ff.keys.channel('feed'), '') end
+  if space.events[1] then space.call.topics.feed = true end
 end
 
 -- What besides the record itself follows from writing a record of a kind: ff.after_put.<kind>(space, staged).
@@ -131,7 +113,7 @@ local function write(space, staged)
   if after then after(space, staged) end
 end
 
--- Write everything that the step staged.
+-- Write everything that the step staged; entries of indexes wait until the call ends (writes.lua).
 function ff.flush(space)
   tell(space)
   local order = space.order

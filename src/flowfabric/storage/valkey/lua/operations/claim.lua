@@ -41,11 +41,10 @@ ff.operation('ff_claim', 'Claim', function(space, command, blobs)
     local held = living(space, command)
     if held[1] or blobs[3] == 'only' then return tasks_of(space, held) end
   end
-  local routes = ff.routes(space.keys, command.lanes, command.kinds, command.capabilities, {})
-  local following = ff.queue(space, routes, command.namespace, command.max_tasks)
+  local following = ff.queue_of(space, command)
   local runs, place = {}, 0
   while #runs < command.max_tasks do
-    local run = following()
+    local run = following(space)
     if not run or (bound and beyond(run, bound)) then break end
     local lease = {
       worker_id = command.worker_id, worker_instance_id = command.worker_instance_id,

@@ -33,7 +33,7 @@ end
 redis.register_function{
   function_name = 'ff_count', flags = {'no-writes'},
   callback = function(names, args)
-    local space, position = ff.new_space(names[1], args[1], 0), tonumber(args[2])
+    local space, position = ff.new_space(ff.new_call(names[1], args[1])), tonumber(args[2])
     local entries = redis.call('XRANGE', space.keys.arrivals, '(0-' .. args[3], '0-' .. args[4], 'COUNT', args[5])
     local counts, fields = {}, {}
     for i = 1, #entries do

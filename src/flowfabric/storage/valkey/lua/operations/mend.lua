@@ -46,7 +46,7 @@ local function mend_queue(space, run, fix, wrong)
 end
 
 redis.register_function('ff_mend', function(names, args)
-  local space, fix, id, found = ff.new_space(names[1], args[1], 0), args[2] == '1', args[3], {}
+  local space, fix, id, found = ff.new_space(ff.new_call(names[1], args[1])), args[2] == '1', args[3], {}
   local run = space:find(id)
   if not run then return found end
   local function wrong(key, says, implied)
@@ -65,7 +65,7 @@ redis.register_function('ff_mend', function(names, args)
   mend_inbox(space, id, fix, wrong)
   if fix and found[1] then
     if ff.placement(run) then ff.touch_queue(space, run.lane_id, ff.route_of(run), true) end
-    if space.numbers then ff.notes(space) end
+    if space.numbers then ff.notes(space) else ff.settle(space.call) end
     local due = ff.due_at(run)
     if due ~= 0 then redis.call('PUBLISH', ff.keys.channel('due'), ff.digits(due)) end
   end

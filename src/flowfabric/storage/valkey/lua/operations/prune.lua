@@ -55,7 +55,7 @@ local BELONGS = {
 }
 
 redis.register_function('ff_prune', function(names, args)
-  local space, fix, kind, key, strays = ff.new_space(names[1], args[1], 0), args[2] == '1', args[3], args[4], {}
+  local space, fix, kind, key, strays = ff.new_space(ff.new_call(names[1], args[1])), args[2] == '1', args[3], args[4], {}
   for i = 5, #args do
     if not BELONGS[kind](space, args[i], key) and is_there(kind, key, args[i]) then
       strays[#strays + 1] = args[i]
