@@ -21,7 +21,7 @@ from flowfabric.model.contracts.create import (
 from flowfabric.model.contracts.lease import Cancel, Delay
 from flowfabric.model.contracts.upkeep import MarkLeaseExpired, PromoteDelayed
 from flowfabric.model.ids import partition_in
-from flowfabric.storage.wake import Listener
+from flowfabric.storage.base import Subscription
 from support.driver import LEASE, Driver
 from support.frames import append
 from support.waiting import let_go, refused, suspend, suspended
@@ -33,8 +33,8 @@ Event = Callable[[], Awaitable[object]]
 Setup = Callable[[Driver], Awaitable[Event]]
 
 
-async def silence(ff: Driver, listener: Listener, execution_id: str) -> None:
-    """Let the news of what has happened to an execution arrive: in a cluster it travels behind the answers, in order."""
+async def silence(ff: Driver, listener: Subscription, execution_id: str) -> None:
+    """Let the news of what happened to an execution arrive: in a cluster it travels behind the answers, in order."""
     beside = next(new for new in iter(ff.new_id, "") if partition_in(new) == partition_in(execution_id))
     async with ff.store.subscribe(["lane:marker"]) as marker:
         await ff.create(execution_id=beside, lane_id="marker")

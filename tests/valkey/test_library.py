@@ -42,14 +42,14 @@ def test_an_operation_says_what_it_takes_answers_and_keeps(path: Path) -> None:
 
 def test_every_function_that_is_called_is_registered() -> None:
     code = library().code
-    registered = set(re.findall(r"ff\.operation\('(\w+)', '(\w+)'", code))
+    registered = set(re.findall(r"ff_operation\('(\w+)', '(\w+)'", code))
     called = {(known.function, kind.__name__) for kind, known in OPERATIONS.items()}
     assert registered == called | {("ff_seen", "Claim")}  # a cluster says it beside a claim
 
 
 def test_every_file_is_part_of_the_library() -> None:
     assert sorted(parts()) == LUA
-    assert all(f"do -- {path.name}\n" in library().code for path in LUA)
+    assert all(f";(function() -- {path.name}\n" in library().code for path in LUA)
 
 
 def test_the_digest_names_the_text() -> None:

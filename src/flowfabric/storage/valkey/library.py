@@ -1,7 +1,7 @@
 """The Lua library: header, generated tables, shared parts, operations, joined into one text.
 
 Every file of `lua/` and `lua/operations/` is taken, in the order of its name, inside a function of its own, so that the
-locals of one are not those of another. What they share is written `ff.name`, and becomes a local of the whole (near.py).
+locals of one are not those of another. What they share is written `ff.name`, and becomes a local of all (near.py).
 """
 
 from __future__ import annotations
