@@ -15,7 +15,7 @@ from support.valkey import ValkeyServer
 from support.valkey_nodes import ask, info, node, nodes, pause, resume
 
 pytestmark = pytest.mark.timeout(120)
-SLOW_LOADING = ("--key-load-delay", "200", "--loading-process-events-interval-bytes", "1024")
+SLOW_LOADING = ("--key-load-delay", "500", "--loading-process-events-interval-bytes", "1024")
 
 
 async def test_a_restart_loses_nothing_when_every_write_is_synced() -> None:
@@ -50,7 +50,7 @@ async def test_a_server_that_loads_is_waited_for() -> None:
     with nodes() as stack:
         server = node(stack, "--appendonly", "yes", "--appendfsync", "always", *SLOW_LOADING)
         async with under_load(server.url) as load:
-            await load.more(400)
+            await load.more(2000)  # a server that loads looks up after every 1024 commands
             server.kill()
             await asyncio.to_thread(server.start)
             await load.met("store_busy")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from flowfabric.storage.valkey.generated import default_texts, fields, tables
-from flowfabric.storage.valkey.near import near
+from flowfabric.storage.valkey.near import SELDOM, defined, near
 from flowfabric.storage.valkey.places import places, written_out
 
 NAME: Final = "flowfabric"
@@ -39,12 +39,15 @@ def library(*, checked: bool = False) -> Library:
     """Build the library; `checked` is for tests: each access to a field makes sure of its record."""
     named, defaults = fields(), default_texts()
     blocks = []
+    far: set[str] = set()
     for path in _base_first(parts()):
         source = written_out(path.read_text(encoding="utf-8"), named, defaults)
+        far |= defined(source) if path.stem in SELDOM else set()
         blocks.append(_block(path.name, places(source, named, checked=checked)))
-    body = near("\n".join([_block("generated tables", f"{tables()}\n"), *blocks]))
+    blocks.insert(0, _block("generated tables", f"{tables()}\n"))
+    body = near("\n".join(blocks), far)
     digest = hashlib.sha256(body.encode()).hexdigest()[:16]
-    head = f"#!lua name={NAME}\nlocal LIBRARY_VERSION, DIGEST = {VERSION}, '{digest}'\n"
+    head = f"#!lua name={NAME}\nlocal ff, LIBRARY_VERSION, DIGEST = {{}}, {VERSION}, '{digest}'\n"
     return Library(f"{head}{body}\n", digest)
 
 

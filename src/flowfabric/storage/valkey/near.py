@@ -3,15 +3,18 @@
 A function of the server looks names up in tables each time, and the lines of memory that this touches cost more than
 what is done with them; a local of the library is at hand. While a library loads most functions of the server do not
 exist yet, so each of their locals is a function that puts the real one in its own place when it is first called.
+
+Lua allows 200 locals, so what is shared by files that no task needs every time stays in a table.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Final
 
-LOCALS: Final = 200
-"""How many locals Lua allows in one chunk."""
+LOCALS: Final = 190
+"""Lua allows 200 in one chunk, and a few have other names."""
 
 HOST: Final = re.compile(r"(?:redis\.call|(?:cmsgpack|string|math|table|struct|bit)\.[a-z_]+)(?=\()")
 PLAIN: Final = re.compile(
@@ -24,17 +27,29 @@ _TOKEN: Final = re.compile(
 )
 
 
+SELDOM: Final = frozenset(
+    {"answers", "cluster", "evaluation", "grants", "hmac", "mending", "sha256", "signals", "waitpoints", "waits"}
+)
+"""Files whose shared names stay in the table `ff`."""
+_DEFINED: Final = re.compile(r"^(?:function )?ff\.(\w+)(?: =|\()", re.MULTILINE)
+
+
 class TooManyLocals(Exception):
     """The library has more shared names than a chunk of Lua may have locals."""
 
 
-def near(body: str) -> str:
-    """Put a local for each shared name, and for each function of the server that is called by its name."""
+def defined(source: str) -> set[str]:
+    """Return the shared names that a file defines."""
+    return {f"ff.{name}" for name in _DEFINED.findall(source)}
+
+
+def near(body: str, far: Collection[str] = ()) -> str:
+    """Put a local for each shared name that is not `far`, and for each function of the server that is called by name."""
     found: dict[str, str] = {}
 
     def put(token: re.Match[str]) -> str:
         aside, name = token.groups()
-        if aside is not None:
+        if aside is not None or name in far:
             return token[0]
         local = f"near_{name}" if "." not in name else name.replace(".", "_")
         found[local] = name
