@@ -53,7 +53,7 @@ def test_every_file_is_part_of_the_library() -> None:
 
 
 def test_the_digest_names_the_text() -> None:
-    assert f"DIGEST = {VERSION}, '{library().digest}'" in library().code
+    assert f"DIGEST = {{}}, {VERSION}, '{library().digest}'" in library().code
     assert library() == library()
 
 

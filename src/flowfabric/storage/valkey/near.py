@@ -31,7 +31,7 @@ SELDOM: Final = frozenset(
     {"answers", "cluster", "evaluation", "grants", "hmac", "mending", "sha256", "signals", "waitpoints", "waits"}
 )
 """Files whose shared names stay in the table `ff`."""
-_DEFINED: Final = re.compile(r"^(?:function )?ff\.(\w+)(?: =|\()", re.MULTILINE)
+_DEFINED: Final = re.compile(r"^(?:function (?=ff\.\w+\()|(?=ff\.\w+ =))ff\.(\w+)", re.MULTILINE)
 
 
 class TooManyLocals(Exception):

@@ -26,12 +26,25 @@ function ff.effects.result(space, id, attempt, result)
   redis.call('HSET', key, field, ff.pack(result))
 end
 
--- A claim is a sign of life (presence.lua).
+-- A claim is a sign of life (presence.lua): those of a call are looked at together.
 function ff.effects.seen(space, claim)
-  local key, field = space.keys.place('worker', ff.presence_namespace(claim), claim.worker_instance_id)
-  local value = redis.call('HGET', key, field)
-  local worker = ff.presence(claim, value and unpacked(field, value) or nil, space.now)
-  if worker then redis.call('HSET', key, field, ff.pack(worker)) end
+  local call = space.call
+  call.seen = call.seen or {}
+  call.seen[#call.seen + 1] = claim
+end
+
+function ff.write_seen(call)
+  local claims, fields, now = call.seen, {}, call.now
+  call.seen = nil
+  for i = 1, #claims do
+    local claim = claims[i]
+    fields[i] = ff.presence_namespace(claim) .. '\0' .. claim.worker_instance_id
+  end
+  local values = redis.call('HMGET', call.keys.workers, unpack(fields))
+  for i = 1, #claims do
+    local worker = ff.presence(claims[i], values[i] and unpacked(fields[i], values[i]) or nil, now)
+    if worker then redis.call('HSET', call.keys.workers, fields[i], ff.pack(worker)) end
+  end
 end
 
 -- A route that turned out to be empty: forgotten until work comes to it again.
@@ -81,7 +94,7 @@ function ff.effects.purge(space, id)
     gone[#gone + 1] = ff.keys.frames(id, attempt)
   end
   local positions = redis.call('LRANGE', ff.keys.history(id), 0, -1)
-  for each in string.gmatch(space.loaded[id].told, '%d+') do positions[#positions + 1] = each end
+  for each in string.gmatch(space.known[id].told, '%d+') do positions[#positions + 1] = each end
   note_past(space, positions)
   gone[#gone + 1] = ff.keys.history(id)
   for i = 1, #gone do redis.call('UNLINK', gone[i]) end

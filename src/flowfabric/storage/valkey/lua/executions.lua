@@ -90,8 +90,8 @@ function ff.pack_execution(run)
   return cmsgpack.pack(hot), tail
 end
 
--- {run, arrival, told}: a stored execution, its number, and where the newest lines of its history stand.
-function ff.execution_from(value)
+-- What is known of a stored execution (space.lua).
+function ff.execution_from(id, value, input)
   local high, low = struct.unpack('>I4I4', value, 3)
   local start = 12 + string.byte(value, 12)
   local run = ff.grown('Execution', {cmsgpack.unpack_limit(value, HOT - 1, start + #ff.HOT_HEAD)}, HOT)
@@ -100,7 +100,10 @@ function ff.execution_from(value)
   run.attempt = attempt[1] and ff.grown('Attempt', attempt) or ff.no_attempt()
   if run.current_attempt_id == ff.SAME then run.current_attempt_id = attempt[ff.fields.Attempt.attempt_id] end
   if run.grant[1] then run.grant = {ff.grown('Grant', run.grant[1])} end
-  return {run = run, arrival = high * 4294967296 + low, told = string.sub(value, 13, start)}
+  return {
+    id = id, run = run, arrival = high * 4294967296 + low, told = string.sub(value, 13, start), input = input,
+    policy = nil, staged = nil, packed = nil,
+  }
 end
 
 -- What a stored execution begins with.

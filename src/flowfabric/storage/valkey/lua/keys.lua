@@ -25,6 +25,20 @@ function keys.is_in(home, id) return 'ff:' .. string.match(id, '^{[^}]*}') .. ':
 -- Channels: what is said there wakes whoever listens to the topic of the same name.
 function keys.channel(topic) return 'ff:wake:' .. topic end
 
+-- Names that are asked for again and again, by two parts; forgotten when there are too many of them.
+local function remembered(make)
+  local known, room = {}, 4096
+  return function(first, second)
+    local inner = known[first]
+    local name = inner and inner[second]
+    if name then return name end
+    if room == 0 then known, room = {}, 4096 end
+    inner, name = known[first] or {}, make(first, second)
+    known[first], inner[second], room = inner, name, room - 1
+    return name
+  end
+end
+
 local owned = {result = true, attempt = true, waitpoint = true, stream = true, summary = true, step = true}
 
 local function of_home(home)
@@ -46,9 +60,13 @@ local function of_home(home)
     batons = home .. 'batons',            -- hash name: {holder, until}
     tick = home .. 'tick',                -- the last number that was given out here; only on a cluster
   }
-  function at.route(lane, route) return home .. 'claim:' .. lane .. '\0' .. route end -- zset by score: claimable
+  at.route = remembered(function(lane, route)                             -- zset by score: claimable
+    return home .. 'claim:' .. lane .. '\0' .. route
+  end)
   function at.routes(lane) return home .. 'routes:' .. lane end           -- set of kind \0 capabilities
-  function at.state(lane, state) return home .. 'state:' .. lane .. '\0' .. state end -- zset by arrival
+  at.state = remembered(function(lane, state)                             -- zset by arrival
+    return home .. 'state:' .. lane .. '\0' .. state
+  end)
   function at.tag(name, value) return home .. 'tag:' .. name .. '\0' .. value end     -- zset by arrival
   function at.flow(id) return home .. 'flow:' .. id end                   -- zset by arrival
   function at.leases(instance) return home .. 'leases:' .. instance end   -- hash execution id: claim id

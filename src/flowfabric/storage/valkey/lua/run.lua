@@ -31,12 +31,11 @@ function ff.clock(text)
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
-local steps = {} -- by the name of a function: the name of its kind of command, and its step
+local kinds, steps = {}, {} -- by the name of a function: the name of its kind of command, and its step
 
 local function decide(call, name, chance, fields, blobs)
-  local kind, step = unpack(steps[name])
   local space = ff.new_space(call, chance)
-  local done, answer = pcall(step, space, ff.as(kind, {cmsgpack.unpack(fields)}), blobs)
+  local done, answer = pcall(steps[name], space, ff.as(kinds[name], {cmsgpack.unpack(fields)}), blobs)
   if not done then return refusal(space, answer) end
   ff.flush(space)
   if space.numbers then return {3, ff.notes(space), unpack(answer or NONE)} end
@@ -46,7 +45,7 @@ end
 -- Register a function for a kind of command. step(space, command, blobs) returns a list of reply parts, or nothing.
 -- Flags are the server's: 'allow-oom' for what must run when no memory is left.
 function ff.operation(name, kind, step, flags)
-  steps[name] = {kind, step}
+  kinds[name], steps[name] = kind, step
   redis.register_function{function_name = name, flags = flags or {}, callback = function(keys, args)
     local call = ff.new_call(keys[1], args[1])
     local done, answer = pcall(decide, call, name, tonumber(args[2]), args[3], args[4] and {unpack(args, 4)} or NONE)

@@ -11,10 +11,9 @@ function ff.new_space(call, chance)
   return setmetatable({
     call = call, now = call.now, keys = call.keys, numbers = call.numbers, chance = chance,
     heads = call.numbers and {}, -- queues whose best execution may have changed (numbers.lua)
-    loaded = {},   -- id -> {run, arrival, told, input, policy}, as the store holds it; false when it does not exist
-    runs = {},     -- id -> run, staged; false when purged
-    order = {},    -- ids in `runs`, in the order in which they were first staged
-    events = {},   -- lines of history
+    known = {},  -- id -> what is known of an execution (below); false when it does not exist
+    order = {},  -- those of them that are staged, in the order in which they first were
+    events = {}, -- lines of history, each behind the known execution that it tells of
   }, Space)
 end
 
@@ -24,46 +23,39 @@ Space.staged = NONE  -- key \0 field -> {kind, record or false, key parts...}
 Space.places = NONE  -- keys of `staged`, in order
 Space.effects = NONE -- {kind, ...}
 
--- Executions.
+-- Executions. What is known of one: run, as the store holds it; arrival, its number; told, where the newest lines of its
+-- history stand; staged, as it will be (false: it goes); input and policy, if they were read.
 
-local function learn(space, id, value, input, policy)
-  local known = value and ff.execution_from(value)
-  if known then known.input, known.policy = input, policy end
-  space.loaded[id] = known or false
-  return known or nil
+local function learn(space, id, value, input)
+  local known = value and ff.execution_from(id, value, input)
+  space.known[id] = known or false
+  return known
 end
 
 -- The execution, or nil. What this step has staged is seen.
 function Space:find(id)
-  local staged = self.runs[id]
-  if staged ~= nil then return staged or nil end
-  local known = self.loaded[id]
+  local known = self.known[id]
   if known == nil then known = learn(self, id, redis.call('GET', ff.keys.execution(id))) end
-  return known and known.run or nil
+  if not known then return nil end
+  local staged = known.staged
+  if staged == nil then return known.run end
+  return staged or nil
 end
 
--- The same, together with its payload: one call for three keys.
+-- The same, together with its payload. Where nothing but hot fields is set, there is no policy to read.
 function Space:find_with_payload(id)
-  local known = self.loaded[id]
-  if not known or known.input == nil then
-    local values = redis.call('MGET', ff.keys.execution(id), ff.keys.input(id), ff.keys.policy(id))
-    if known then
-      known.input, known.policy = values[2] or '', values[3] or ''
-    else
-      learn(self, id, values[1], values[2] or '', values[3] or '')
-    end
+  local known = self.known[id]
+  if known == nil then
+    local values = redis.call('MGET', ff.keys.execution(id), ff.keys.input(id))
+    known = learn(self, id, values[1], values[2] or '')
+  elseif known and not known.input then
+    known.input = redis.call('GET', ff.keys.input(id)) or ''
+  end
+  if not known then return nil end
+  if not known.policy then
+    known.policy = known.run and known.run.rest ~= 0 and redis.call('GET', ff.keys.policy(id)) or ''
   end
   return self:find(id)
-end
-
--- {run, arrival, told}: where an execution that is staged lies; a new one arrives now.
-function Space:whereabouts(id)
-  local known = self.loaded[id]
-  if not known then
-    known = {arrival = ff.append(self, self.keys.arrivals, 'id', id), told = ''}
-    self.loaded[id] = known
-  end
-  return known
 end
 
 -- The execution; refused with `execution_not_found` when there is none.
@@ -73,10 +65,15 @@ function Space:execution(id)
   return run
 end
 
-local function stage_run(space, run)
-  local id = run.execution_id
-  if space.runs[id] == nil then space.order[#space.order + 1] = id end
-  space.runs[id] = run
+local function stage(space, id, run)
+  local known = space.known[id]
+  if not known then
+    known = {id = id, told = ''}
+    space.known[id] = known
+  end
+  if known.staged == nil then space.order[#space.order + 1] = known end
+  known.staged = run
+  return known
 end
 
 -- Write a draft of an execution with its line of history, as codec.py reads it. about: actor, before, and where they
@@ -84,7 +81,7 @@ end
 function Space:put_execution(run, event, about)
   local seq, leased, details = run.event_count + 1, about.lease, about.details
   run.event_count = seq
-  stage_run(self, run)
+  local known, events = stage(self, run.execution_id, run), self.events
   local line = {
     run.execution_id, run.namespace, run.lane_id, run.execution_kind, run.flow_id, seq, self.now, event,
     run.attempt.index, run.current_lease_epoch, about.actor, about.reason or '', about.before, run.public_state,
@@ -96,26 +93,25 @@ function Space:put_execution(run, event, about)
     line[last + 1], line[last + 2] = details[i][1], details[i][2]
     last = last + 2
   end
-  self.events[#self.events + 1] = line
+  events[#events + 1] = known
+  events[#events + 1] = line
   return run
 end
 
 -- Write a draft of an execution whose change is not told in its history.
 function Space:touch(run)
   run.last_mutation_at = self.now
-  stage_run(self, run)
+  stage(self, run.execution_id, run)
 end
 
 -- Delete an execution; what belongs to it goes with space:emit('purge', id).
 function Space:drop(run)
-  local id = run.execution_id
-  if self.runs[id] == nil then self.order[#self.order + 1] = id end
-  self.runs[id] = false
+  stage(self, run.execution_id, false)
 end
 
 -- The packed hot fields, and the packed rest, of the draft that is stored: it is not changed any more.
 function Space:bytes_of(run)
-  local known = self:whereabouts(run.execution_id)
+  local known = self.known[run.execution_id]
   if known.packed ~= run then
     known.packed, known.hot, known.rest = run, ff.pack_execution(run)
   end
@@ -125,6 +121,7 @@ end
 -- Other records, by kind and key as in Python: space:get('stream', id, attempt_index).
 
 function Space:get(kind, a, b, c)
+  if kind == 'worker' and self.call.seen then ff.settle(self.call) end
   local key, field = self.keys.place(kind, a, b, c)
   local staged = self.staged[key .. '\0' .. (field or '')]
   if staged then return staged.record or nil end
@@ -150,6 +147,7 @@ end
 
 -- Write a record; false deletes it. The key comes last: space:put('stream', record, id, attempt_index).
 function Space:put(kind, record, a, b, c)
+  if kind == 'worker' and self.call.seen then ff.settle(self.call) end
   local key, field = self.keys.place(kind, a, b, c)
   local place = key .. '\0' .. (field or '')
   if self.staged == NONE then self.staged, self.places = {}, {} end
@@ -166,7 +164,7 @@ end
 -- The executions that a worker instance holds from one claim.
 function Space:leases(instance, claim_id)
   local key, found = self.keys.leases(instance), {}
-  if self.call.leases[key] then ff.settle(self.call) end
+  if self.call.new_leases[key] then ff.settle(self.call) end
   local held = redis.call('HGETALL', key)
   for i = 1, #held, 2 do
     if held[i + 1] == claim_id then

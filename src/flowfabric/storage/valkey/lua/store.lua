@@ -22,15 +22,16 @@ local function move_existence(call, run, id, arrival, exists)
   if not exists then redis.call('XDEL', call.keys.arrivals, '0-' .. ff.digits(arrival)) end
 end
 
--- Move one execution from its old record (known.run) to its new one; either may be nil.
-function ff.store(space, id, known, new)
-  local call, keys, old, arrival = space.call, space.keys, known.run, known.arrival
+-- Move one execution from its old record (known.run) to its new one (known.staged); either may be missing.
+local function store(space, known)
+  local call, keys, id, old, new, arrival = space.call, space.keys, known.id, known.run, known.staged, known.arrival
   local run = new or old
+  ff.enter(call, id)
   local was, old_score, old_state, old_due, old_holder, old_claim = false, 0, '', 0, '', ''
   if old then was, old_score, old_state, old_due, old_holder, old_claim = ff.placement(old) end
   local is, score, state, due, holder, claim = false, 0, '', 0, '', ''
   if new then is, score, state, due, holder, claim = ff.placement(new) end
-  if not old or not new then move_existence(call, run, id, arrival, new ~= nil) end
+  if not old or not new then move_existence(call, run, id, arrival, new) end
   if new then
     local hot, rest = space:bytes_of(new)
     redis.call('SET', ff.keys.execution(id), ff.head_of(arrival, known.told) .. hot .. rest)
@@ -59,22 +60,23 @@ function ff.store(space, id, known, new)
 end
 
 -- The positions of the newest lines stand in the record; now and then they move to a list.
-local function note_position(id, known, seq, position)
+local function note_position(known, seq, position)
   known.told = known.told == '' and position or known.told .. ' ' .. position
   if seq % ff.TOLD ~= 0 then return end
   local positions = {}
   for each in string.gmatch(known.told, '%d+') do positions[#positions + 1] = each end
-  redis.call('RPUSH', ff.keys.history(id), unpack(positions))
+  redis.call('RPUSH', ff.keys.history(known.id), unpack(positions))
   known.told = ''
 end
 
 local function tell(space)
-  for i = 1, #space.events do
-    local line = space.events[i]
-    local known = space:whereabouts(line[1])
-    note_position(line[1], known, line[6], ff.append_text(space, space.keys.feed, 'e', cmsgpack.pack(line)))
+  local events = space.events
+  for i = 1, #events, 2 do
+    local known, line = events[i], events[i + 1]
+    if not known.arrival then known.arrival = ff.append(space, space.keys.arrivals, 'id', known.id) end
+    note_position(known, line[6], ff.append_text(space, space.keys.feed, 'e', cmsgpack.pack(line)))
   end
-  if space.events[1] then space.call.topics.feed = true end
+  if events[1] then space.call.topics.feed = true end
 end
 
 -- What besides the record itself follows from writing a record of a kind: ff.after_put.<kind>(space, staged).
@@ -117,7 +119,7 @@ end
 function ff.flush(space)
   tell(space)
   local order = space.order
-  for i = 1, #order do ff.store(space, order[i], space:whereabouts(order[i]), space.runs[order[i]] or nil) end
+  for i = 1, #order do store(space, order[i]) end
   for i = 1, #space.places do write(space, space.staged[space.places[i]]) end
   for i = 1, #space.effects do
     local effect = space.effects[i]

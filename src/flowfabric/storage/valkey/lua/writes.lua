@@ -8,36 +8,64 @@ function ff.new_call(home, time)
   local now, numbers = ff.time_of(home, time)
   return {
     now = now, keys = ff.keys.at(home),
-    numbers = numbers, -- nil on a single server, where streams count by themselves (numbers.lua)
-    members = {},      -- key of a sorted set -> member -> score, or false to take it out
-    leases = {},       -- key of a hash -> execution id -> claim id, or false
-    tally = {},        -- field -> how many
-    routes = {},       -- key of a set -> its new members
-    topics = {},       -- who is woken
-    tasks = 1,         -- how many tasks its claims may take
+    numbers = numbers,               -- nil on a single server, where streams count by themselves (numbers.lua)
+    entered = {},                    -- executions whose entries wait
+    new = {}, gone = {},             -- sorted sets: key -> list of score and member, of members
+    new_leases = {}, ended = {},     -- hashes: key -> list of execution and claim, of executions
+    tally = {},                      -- field -> how many
+    routes = {},                     -- key of a set -> its new members
+    topics = {},                     -- who is woken
+    tasks = 1,                       -- how many tasks its claims may take
+    seen = nil, queues = nil, due = nil, due_id = nil,
   }
 end
 
-local function of(table, key)
-  local inner = table[key]
-  if not inner then
-    inner = {}
-    table[key] = inner
-  end
-  return inner
+-- Entries of one execution wait for those of others, never for earlier ones of its own.
+function ff.enter(call, id)
+  if call.entered[id] then ff.settle(call) end
+  call.entered[id] = true
 end
 
+-- A list begins with the last place that is taken, and has room from the beginning: growing step by step costs more than
+-- all that is put into it.
+local function list_of(lists, key)
+  local list = lists[key]
+  if not list then
+    list = {
+      1, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil,
+      nil, nil, nil, nil, nil, nil, nil, nil, nil, nil,
+    }
+    lists[key] = list
+  end
+  return list
+end
+
+local function add_one(lists, key, value)
+  local list = list_of(lists, key)
+  local last = list[1] + 1
+  list[last], list[1] = value, last
+end
+
+local function add_two(lists, key, value, other)
+  local list = list_of(lists, key)
+  local last = list[1] + 2
+  list[last - 1], list[last], list[1] = value, other, last
+end
+
+-- Put a member into a sorted set, or take it out: score is false then.
 function ff.put_member(call, key, member, score)
-  of(call.members, key)[member] = score
+  if score then add_two(call.new, key, score, member) else add_one(call.gone, key, member) end
 end
 
 function ff.put_lease(call, key, id, claim)
-  of(call.leases, key)[id] = claim
+  if claim then add_two(call.new_leases, key, id, claim) else add_one(call.ended, key, id) end
 end
 
 -- Work can be claimed: queues that were read in this call are out of date.
 function ff.put_route(call, lane, route)
-  of(call.routes, call.keys.routes(lane))[route] = true
+  local key = call.keys.routes(lane)
+  local routes = call.routes[key] or {}
+  call.routes[key], routes[route] = routes, true
   call.queues = nil
 end
 
@@ -47,32 +75,8 @@ function ff.note_due(call, id, due)
   call.due, call.due_id = due, id
 end
 
-local function write_members(key, members)
-  local new, gone = {}, {}
-  for member, score in pairs(members) do
-    if score then
-      new[#new + 1] = score
-      new[#new + 1] = member
-    else
-      gone[#gone + 1] = member
-    end
-  end
-  if gone[1] then redis.call('ZREM', key, unpack(gone)) end
-  if new[1] then redis.call('ZADD', key, unpack(new)) end
-end
-
-local function write_leases(key, leases)
-  local new, gone = {}, {}
-  for id, claim in pairs(leases) do
-    if claim then
-      new[#new + 1] = id
-      new[#new + 1] = claim
-    else
-      gone[#gone + 1] = id
-    end
-  end
-  if gone[1] then redis.call('HDEL', key, unpack(gone)) end
-  if new[1] then redis.call('HSET', key, unpack(new)) end
+local function send(verb, lists)
+  for key, list in pairs(lists) do redis.call(verb, key, unpack(list, 2, list[1])) end
 end
 
 -- The timer is told of what comes before everything else that lies ahead.
@@ -90,13 +94,20 @@ end
 
 -- Write what waits.
 function ff.settle(call)
-  for key, members in pairs(call.members) do write_members(key, members) end
-  for key, leases in pairs(call.leases) do write_leases(key, leases) end
-  for field, count in pairs(call.tally) do redis.call('HINCRBY', call.keys.tally, field, count) end
-  for key, routes in pairs(call.routes) do
-    for route in pairs(routes) do redis.call('SADD', key, route) end
+  if next(call.entered) then
+    send('ZREM', call.gone)
+    send('ZADD', call.new)
+    send('HDEL', call.ended)
+    send('HSET', call.new_leases)
+    for field, count in pairs(call.tally) do redis.call('HINCRBY', call.keys.tally, field, count) end
+    for key, routes in pairs(call.routes) do
+      for route in pairs(routes) do redis.call('SADD', key, route) end
+    end
+    call.entered, call.gone, call.new, call.ended, call.new_leases = {}, {}, {}, {}, {}
+    call.tally, call.routes = {}, {}
   end
+  if call.seen then ff.write_seen(call) end
   if call.due then tell_timer(call) end
   for topic in pairs(call.topics) do redis.call('PUBLISH', ff.keys.channel(topic), '') end
-  call.members, call.leases, call.tally, call.routes, call.topics = {}, {}, {}, {}, {}
+  call.topics = {}
 end

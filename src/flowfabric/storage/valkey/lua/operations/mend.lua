@@ -12,7 +12,7 @@ end
 
 -- The place in the order of arrival: an entry that is lost cannot be put between others, so it becomes the last.
 local function arrival(space, id, fix, wrong)
-  local known = space.loaded[id]
+  local known = space.known[id]
   local number = known.arrival
   local at = '0-' .. ff.digits(number)
   local entry = redis.call('XRANGE', space.keys.arrivals, at, at)[1]

@@ -50,7 +50,7 @@ local BELONGS = {
   arrivals = function(space, member, key)
     local entry = redis.call('XRANGE', key, member, member)[1]
     local id = entry and entry[2][2] or ''
-    return find(space, id) ~= nil and '0-' .. ff.digits(space.loaded[id].arrival) == member
+    return find(space, id) ~= nil and '0-' .. ff.digits(space.known[id].arrival) == member
   end,
 }
 
