@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from flowfabric.model.limits import MAX_INT, PRIORITY_STEP
-from flowfabric.model.records import Execution, Route
+from flowfabric.model.records import Execution, Route, Waitpoint
 from flowfabric.model.state import Eligibility, Ownership, Phase, Public
 
 
@@ -48,6 +48,11 @@ def claimable(run: Execution) -> bool:
     if phase is _RUNNABLE:
         return run.eligibility_state is _NOW
     return phase is _ACTIVE and run.ownership_state is not _LEASED
+
+
+def opens(old: Waitpoint | None, new: Waitpoint) -> bool:
+    """Whether a waitpoint comes into the inbox: it is new, or opened again."""
+    return old is None or (old.state == "closed" and new.state != "closed")
 
 
 def deadlines(run: Execution) -> list[tuple[int, str]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from flowfabric.model.contracts.base import Need
 from flowfabric.model.contracts.reads import FeedEntry, ListExecutions, ListPartition
-from flowfabric.model.indexes import claimable, placement, route_of, score
+from flowfabric.model.indexes import claimable, opens, placement, route_of, score
 from flowfabric.model.limits import FEED_AFTER_PURGE_MS
 from flowfabric.model.listing import LOOK_AHEAD, driven, id_page, matches, rows_to_look_at
 from flowfabric.model.machine import Effect, Head, Wishes, Workspace
@@ -192,12 +192,12 @@ class Tables:
 
     def save(self, space: Workspace) -> None:
         """Take over what a step changed."""
-        for (kind, key), _, new in space.changes():
+        for (kind, key), old, new in space.changes():
             if kind == "execution" and new is not None and key[0] not in self.order:
                 self.arrivals += 1
                 self.order[key[0]] = self.arrivals
                 self.lanes.add(new.lane_id)
-            if kind == "waitpoint" and key not in self.waitpoint_order:
+            if kind == "waitpoint" and new is not None and opens(old, new):
                 self.waitpoint_count += 1
                 self.waitpoint_order[key] = self.waitpoint_count
             if new is None:

@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any, Final
 
-from flowfabric.model.indexes import Placement, claimable, route_of
+from flowfabric.model.indexes import Placement, claimable, opens, route_of
 from flowfabric.model.machine import Effect, Move, Workspace
 from flowfabric.model.presence import forget_at, presence, presence_key, unwritten
-from flowfabric.model.records import Event, Execution, Payload, Route, Waitpoint
+from flowfabric.model.records import Event, Execution, Payload, Route
 from flowfabric.storage.sql.codec import decode, encode
 from flowfabric.storage.sql.load import SEPARATOR
 from flowfabric.storage.sql.memory import Memory
@@ -164,22 +164,24 @@ class Saver:
         yield Write("insert payload", rows)
 
     def _waitpoints(self, changes: list[Change]) -> Plan[None]:
-        fresh: list[tuple[Row, Waitpoint]] = [(key, new) for key, old, new in changes if old is None]
-        known: list[tuple[Row, Waitpoint]] = [(key, new) for key, old, new in changes if old is not None]
-        if fresh:
-            pos = (yield Ask("allocate", (len(fresh), "waitpoint")))[0][0] - len(fresh)
+        """One that is new, or opened again, is the last of the inbox: whoever reads it onward meets it."""
+        last = [change for change in changes if opens(change[1], change[2])]
+        if last:
+            pos = (yield Ask("allocate", (len(last), "waitpoint")))[0][0] - len(last)
             yield Write(
-                "insert waitpoint",
+                "put waitpoint",
                 [
                     (self.key(key[0]), key[1], int(new.state != "closed"), encode(new), pos + place)
-                    for place, (key, new) in enumerate(fresh, 1)
+                    for place, (key, _, new) in enumerate(last, 1)
                 ],
             )
+        known = [
+            (int(new.state != "closed"), encode(new), self.key(key[0]), key[1])
+            for key, old, new in changes
+            if not opens(old, new)
+        ]
         if known:
-            yield Write(
-                "update waitpoint",
-                [(int(new.state != "closed"), encode(new), self.key(key[0]), key[1]) for key, new in known],
-            )
+            yield Write("update waitpoint", known)
 
     def _memos(self, changes: list[Change]) -> Plan[None]:
         rows = [(SEPARATOR.join(key), new.expires_at, encode(new)) for key, _, new in changes]

@@ -109,7 +109,8 @@ WRITE: Final[dict[str, LiteralString]] = {
     "delete attempt": "delete from attempt where k = ?",
     "put suspension": "insert into suspension (k, rec) values (?, ?) on conflict (k) do update set rec = excluded.rec",
     "delete suspension": "delete from suspension where k = ?",
-    "insert waitpoint": "insert into waitpoint (k, id, open, rec, pos) values (?, ?, ?, ?, ?)",
+    "put waitpoint": "insert into waitpoint (k, id, open, rec, pos) values (?, ?, ?, ?, ?) "
+    "on conflict (k, id) do update set open = excluded.open, rec = excluded.rec, pos = excluded.pos",
     "update waitpoint": "update waitpoint set open = ?, rec = ? where k = ? and id = ?",
     "delete waitpoint": "delete from waitpoint where k = ?",
     "put signal": "insert into signal (k, waitpoint, n, rec) values (?, ?, ?, ?) "

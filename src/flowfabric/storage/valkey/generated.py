@@ -10,7 +10,7 @@ import msgspec
 
 from flowfabric.model import conditions, evaluation, limits, policy, presence, records, transitions
 from flowfabric.model.contracts import access, create, lease, streams, upkeep, waiting
-from flowfabric.model.contracts.base import Command, HolderCommand
+from flowfabric.model.contracts.base import Command, Fence, HolderCommand
 from flowfabric.model.machine.claim import RESUME_REASONS
 from flowfabric.model.machine.operators import BLOCKS
 from flowfabric.model.machine.resume import MATCHED
@@ -29,7 +29,13 @@ _MODULES: Final = (access, create, lease, streams, upkeep, waiting)
 
 def fields() -> dict[str, tuple[str, ...]]:
     """Return the fields of every form that Lua knows, in their places."""
-    kinds: list[type[msgspec.Struct]] = [*_record_forms(), *_commands(), HolderCommand, streams.FrameInput]
+    kinds: list[type[msgspec.Struct]] = [
+        *_record_forms(),
+        *_commands(),
+        HolderCommand,
+        Fence,
+        streams.FrameInput,
+    ]
     named = {kind.__name__: kind.__struct_fields__ for kind in kinds}
     return named | {"Execution": (TAIL, *HOT, *RARE, *FIXED)}
 

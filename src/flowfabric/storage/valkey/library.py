@@ -7,12 +7,14 @@ locals of one are not those of another. What they share is written `ff.name`, an
 from __future__ import annotations
 
 import hashlib
+import re
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from flowfabric.storage.valkey.generated import default_texts, fields, tables
 from flowfabric.storage.valkey.near import SELDOM, defined, near
+from flowfabric.storage.valkey.packing import functions
 from flowfabric.storage.valkey.places import places, written_out
 
 NAME: Final = "flowfabric"
@@ -20,6 +22,10 @@ VERSION: Final = 1
 """Of the functions and what they write; raised when an older program must not replace a newer library."""
 
 FOLDER: Final = Path(__file__).parent / "lua"
+
+
+_QUIET: Final = re.compile(r"(?<!function )ff\.quiet\((\w+)\)")
+"""Asked so often that what it says is put in its place."""
 
 
 class Library(NamedTuple):
@@ -41,10 +47,11 @@ def library(*, checked: bool = False) -> Library:
     blocks = []
     far: set[str] = set()
     for path in _base_first(parts()):
-        source = written_out(path.read_text(encoding="utf-8"), named, defaults)
+        source = written_out(_QUIET.sub(r"(\1.rest < 2)", path.read_text(encoding="utf-8")), named, defaults)
         far |= defined(source) if path.stem in SELDOM else set()
         blocks.append(_block(path.name, places(source, named, checked=checked)))
     blocks.insert(0, _block("generated tables", f"{tables()}\n"))
+    blocks.append(_block("generated functions", f"{places(functions(), named, checked=checked)}\n"))
     body = near("\n".join(blocks), far)
     digest = hashlib.sha256(body.encode()).hexdigest()[:16]
     head = f"#!lua name={NAME}\nlocal ff, LIBRARY_VERSION, DIGEST = {{}}, {VERSION}, '{digest}'\n"

@@ -28,7 +28,18 @@ _TOKEN: Final = re.compile(
 
 
 SELDOM: Final = frozenset(
-    {"answers", "cluster", "evaluation", "grants", "hmac", "mending", "sha256", "signals", "waitpoints", "waits"}
+    {
+        "answers",
+        "cluster",
+        "evaluation",
+        "grants",
+        "hmac",
+        "mending",
+        "sha256",
+        "signals",
+        "waitpoints",
+        "waits",
+    }
 )
 """Files whose shared names stay in the table `ff`."""
 _DEFINED: Final = re.compile(r"^(?:function (?=ff\.\w+\()|(?=ff\.\w+ =))ff\.(\w+)", re.MULTILINE)
@@ -44,7 +55,7 @@ def defined(source: str) -> set[str]:
 
 
 def near(body: str, far: Collection[str] = ()) -> str:
-    """Put a local for each shared name that is not `far`, and for each function of the server that is called by name."""
+    """Put a local for each shared name that is not `far`, and for each function of the server that is called."""
     found: dict[str, str] = {}
 
     def put(token: re.Match[str]) -> str:

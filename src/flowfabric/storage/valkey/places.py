@@ -21,11 +21,14 @@ HOLDS: Final = {
     "retried": "Execution", "delayed": "Execution",
     "leased": "Execution", "attempt": "Attempt", "policy": "Policy", "grant": "Grant", "stream": "Stream",
     "frame": "Frame", "sent": "FrameInput", "suspension": "Suspension", "waitpoint": "Waitpoint", "worker": "Worker",
-    "claim": "Claim", "holding": "HolderCommand",
+    "claim": "Claim", "holding": "HolderCommand", "fence": "Fence", "old_run": "Execution", "new_run": "Execution",
 }  # fmt: skip
 """What a variable of this name holds."""
 WITHIN: Final = {("Execution", "attempt"): "Attempt", ("Execution", "policy"): "Policy"}
 """Records inside records."""
+
+PLAIN: Final = frozenset({"Fence"})
+"""Parts of commands: arrays that do not know what they are."""
 
 _COMMAND: Final = re.compile(r"ff\.operation\('\w+', '(\w+)'")
 _TOKEN: Final = re.compile(r"(--[^\n]*|'(?:[^'\\\n]|\\.)*')|(?<![\w.:])([a-z_]+)((?:\.[a-z_]+)+)(?!\w)")
@@ -103,7 +106,7 @@ def _access(name: str, path: list[str], form: str, fields: Fields, *, checked: b
         field, *rest = rest
         if field not in fields[inner]:
             raise UnknownField(f"{name}.{'.'.join(path)}: a {inner} has no field {field}")
-        known = f"ff.known({text}, '{inner}')" if checked else text
+        known = f"ff.known({text}, '{inner}')" if checked and inner not in PLAIN else text
         text = f"{known}[{fields[inner].index(field) + 1}]"
         inner = WITHIN.get((inner, field))
     return ".".join([text, *rest])

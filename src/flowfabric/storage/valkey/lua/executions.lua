@@ -6,7 +6,7 @@
 
 local HOT, RARE, SIZE = ff.parts.hot, ff.parts.rare, ff.sizes.Execution -- where each part ends
 local at = ff.fields.Execution
-local TAIL, ATTEMPT, POLICY = at.tail, at.attempt, at.policy
+local TAIL, POLICY = at.tail, at.policy
 local EMPTY = '\144'
 
 local nothing = {}
@@ -80,14 +80,10 @@ local function pack_tail(run)
   return rare .. cmsgpack.pack(fixed)
 end
 
--- The packed hot fields, and the packed rest.
+-- The packed hot fields, and the packed rest; `rest` among the hot ones follows from it.
 function ff.pack_execution(run)
-  local tail, attempt = run.tail or pack_tail(run), run.attempt
-  local last = last_set(attempt, 1, ff.sizes.Attempt, ff.defaults.Attempt)
-  local hot = {unpack(run, TAIL + 1, ATTEMPT)}
-  hot[ATTEMPT - TAIL] = {unpack(attempt, 1, last)}
-  if run.current_attempt_id == attempt.attempt_id and last > 0 then hot[at.current_attempt_id - TAIL] = ff.SAME end
-  return cmsgpack.pack(hot), tail
+  local tail = run.tail or pack_tail(run)
+  return ff.pack_hot(run), tail
 end
 
 -- What is known of a stored execution (space.lua).

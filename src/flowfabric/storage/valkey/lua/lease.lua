@@ -47,9 +47,7 @@ function ff.adopt_fence(run, holding, override)
   if whole(fence) then return fence end
   if given(fence) then ff.refuse('partial_fence_triple', {}, 'fence') end
   if override and holding.source == 'operator_override' then
-    return {
-      lease_id = run.current_lease_id, lease_epoch = run.current_lease_epoch, attempt_id = run.current_attempt_id,
-    }
+    return {run.current_lease_id, run.current_lease_epoch, run.current_attempt_id}
   end
   ff.refuse('fence_required', {}, 'fence')
 end

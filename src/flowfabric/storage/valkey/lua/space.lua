@@ -5,15 +5,13 @@ local Space = {}
 Space.__index = Space
 ff.Space = Space
 
-local LEASE = 4 -- a number among the details: so many values that name a lease follow, without their names
-
 function ff.new_space(call, chance)
   return setmetatable({
     call = call, now = call.now, keys = call.keys, numbers = call.numbers, chance = chance,
     heads = call.numbers and {}, -- queues whose best execution may have changed (numbers.lua)
-    known = {},  -- id -> what is known of an execution (below); false when it does not exist
-    order = {},  -- those of them that are staged, in the order in which they first were
-    events = {}, -- lines of history, each behind the known execution that it tells of
+    known = {}, -- id -> what is known of an execution (below); false when it does not exist
+    order = {nil}, -- those of them that are staged, in the order in which they first were
+    events = {nil, nil, nil}, -- lines of history: of which known execution, its number there, the packed line
   }, Space)
 end
 
@@ -76,25 +74,13 @@ local function stage(space, id, run)
   return known
 end
 
--- Write a draft of an execution with its line of history, as codec.py reads it. about: actor, before, and where they
--- matter reason, lease (the execution whose lease is named) and details ({name, value} pairs).
+-- Write a draft of an execution with its line of history (about: packing.lua).
 function Space:put_execution(run, event, about)
-  local seq, leased, details = run.event_count + 1, about.lease, about.details
+  local seq = run.event_count + 1
   run.event_count = seq
   local known, events = stage(self, run.execution_id, run), self.events
-  local line = {
-    run.execution_id, run.namespace, run.lane_id, run.execution_kind, run.flow_id, seq, self.now, event,
-    run.attempt.index, run.current_lease_epoch, about.actor, about.reason or '', about.before, run.public_state,
-    leased and LEASE, leased and leased.current_lease_id, leased and leased.current_attempt_id,
-    leased and leased.current_worker_id, leased and leased.current_worker_instance_id,
-  }
-  local last = leased and 19 or 14
-  for i = 1, details and #details or 0 do
-    line[last + 1], line[last + 2] = details[i][1], details[i][2]
-    last = last + 2
-  end
-  events[#events + 1] = known
-  events[#events + 1] = line
+  local last = #events
+  events[last + 1], events[last + 2], events[last + 3] = known, seq, ff.pack_line(run, seq, self.now, event, about)
   return run
 end
 

@@ -24,20 +24,20 @@ end
 
 -- Move one execution from its old record (known.run) to its new one (known.staged); either may be missing.
 local function store(space, known)
-  local call, keys, id, old, new, arrival = space.call, space.keys, known.id, known.run, known.staged, known.arrival
-  local run = new or old
+  local call, keys, id, old_run, new_run = space.call, space.keys, known.id, known.run, known.staged
+  local run, arrival = new_run or old_run, known.arrival
   ff.enter(call, id)
   local was, old_score, old_state, old_due, old_holder, old_claim = false, 0, '', 0, '', ''
-  if old then was, old_score, old_state, old_due, old_holder, old_claim = ff.placement(old) end
+  if old_run then was, old_score, old_state, old_due, old_holder, old_claim = ff.placement(old_run) end
   local is, score, state, due, holder, claim = false, 0, '', 0, '', ''
-  if new then is, score, state, due, holder, claim = ff.placement(new) end
-  if not old or not new then move_existence(call, run, id, arrival, new) end
-  if new then
-    local hot, rest = space:bytes_of(new)
+  if new_run then is, score, state, due, holder, claim = ff.placement(new_run) end
+  if not old_run or not new_run then move_existence(call, run, id, arrival, new_run) end
+  if new_run then
+    local hot, rest = space:bytes_of(new_run)
     redis.call('SET', ff.keys.execution(id), ff.head_of(arrival, known.told) .. hot .. rest)
   end
   if state ~= old_state then move_lists(call, run, arrival, old_state, state) end
-  local moved, wake = is ~= was or (is and score ~= old_score), is and not (was and not old.grant[1])
+  local moved, wake = is ~= was or (is and score ~= old_score), is and not (was and not old_run.grant[1])
   if moved or wake then
     local route = ff.route_of(run)
     if moved then ff.put_member(call, keys.route(run.lane_id, route), id, is and score) end
@@ -52,7 +52,7 @@ local function store(space, known)
     if old_holder ~= '' and old_holder ~= holder then ff.put_lease(call, keys.leases(old_holder), id, false) end
     if holder ~= '' then ff.put_lease(call, keys.leases(holder), id, claim) end
   end
-  local old_tags, tags = old and old.tags, new and new.tags
+  local old_tags, tags = old_run and old_run.tags, new_run and new_run.tags
   if old_tags ~= tags and ((old_tags and old_tags[1]) or (tags and tags[1])) then
     move_tags(call, id, old_tags, tags, arrival)
   end
@@ -71,10 +71,10 @@ end
 
 local function tell(space)
   local events = space.events
-  for i = 1, #events, 2 do
-    local known, line = events[i], events[i + 1]
+  for i = 1, #events, 3 do
+    local known = events[i]
     if not known.arrival then known.arrival = ff.append(space, space.keys.arrivals, 'id', known.id) end
-    note_position(known, line[6], ff.append_text(space, space.keys.feed, 'e', cmsgpack.pack(line)))
+    note_position(known, events[i + 1], ff.append_text(space, space.keys.feed, 'e', events[i + 2]))
   end
   if events[1] then space.call.topics.feed = true end
 end

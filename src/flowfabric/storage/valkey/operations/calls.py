@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import astuple
 
-from flowfabric.model.contracts.base import Command
+from flowfabric.model.contracts.base import Command, Fence, HolderCommand
 from flowfabric.model.errors import FlowFabricError, InternalError, NotOffered, from_code
 
 C = TypeVar("C", bound=Command[Any])
@@ -138,8 +138,13 @@ def call_of(command: Command[Any]) -> Call:
     return Call(command, known, (pack_fields(fields), *blobs))
 
 
+_FENCE: Final = HolderCommand.__struct_fields__.index("fence")
+
+
 def pack_fields(fields: Sequence[Any]) -> bytes:
     """Pack fields one after another: an array without its head, which Lua takes apart in half the time."""
+    if len(fields) > _FENCE and type(fields[_FENCE]) is Fence:
+        fields = (*fields[:_FENCE], astuple(fields[_FENCE]), *fields[_FENCE + 1 :])
     return encode(fields)[1 if len(fields) < 16 else 3 :]
 
 

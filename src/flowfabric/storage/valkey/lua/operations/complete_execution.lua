@@ -16,10 +16,8 @@ ff.operation('ff_complete_execution', 'Complete', function(space, command, blobs
     local result = ff.new('Result', {data = blobs[1], encoding = command.result_encoding})
     space:emit('result', run.execution_id, run.attempt.index, result)
   end
-  local changes = {result_encoding = command.result_encoding}
-  if not ff.quiet(run) then changes.failure_reason, changes.failure_category = '', '' end
-  local ended = ff.finish(space, run, ff.T.T13, {
-    actor = ff.actor_of(run, command), attempt = {ended_by = 'complete'}, changes = changes,
-  })
+  local ended = ff.finish(space, run, ff.T.T13, {actor = ff.actor_of(run, command)})
+  ended.result_encoding, ended.attempt.ended_by = command.result_encoding, 'complete' -- not packed yet, and not told
+  if not ff.quiet(ended) then ended.failure_reason, ended.failure_category = '', '' end
   return {ended.execution_id, ended.public_state}
 end)
