@@ -2,7 +2,8 @@
 
 Most operations need the hot fields alone. Those that never change are packed once, and those that are seldom set take
 one byte until then: trailing defaults are left out. Positions are those of the newest lines of history, as text; when
-there are `TOLD` of them they move to a list (`keys.history`). Lua has the same places (generated.py).
+there are `TOLD` of them they move to a list (`keys.history`). Lua has the same places (generated.py). The id is that of
+the key, and stands empty in the record.
 """
 
 from __future__ import annotations
@@ -58,17 +59,20 @@ _NAMES: Final = (*HOT, *RARE, *FIXED)
 _in_order: Final = itemgetter(*(_NAMES.index(name) for name in Execution.__struct_fields__))
 
 
-def _whole(hot: Any) -> Any:
+def _whole(execution_id: str, hot: Any) -> Any:
     check_version("execution", hot.version)
+    hot.execution_id = execution_id
     if hot.current_attempt_id == SAME:
         hot.current_attempt_id = hot.attempt.attempt_id
     return hot
 
 
-def arrived(data: bytes) -> tuple[int, Execution]:
+def arrived(execution_id: str, data: bytes) -> tuple[int, Execution]:
     """Unpack a stored execution with the number of its arrival."""
     arrival, _, hot, *parts = unpack("execution", _STORED, data)
-    values = [value for part in (_whole(hot), *parts) for value in msgspec.structs.astuple(part)]
+    values = [
+        value for part in (_whole(execution_id, hot), *parts) for value in msgspec.structs.astuple(part)
+    ]
     return arrival, Execution(*_in_order(values))
 
 
@@ -79,6 +83,6 @@ def newest(data: bytes) -> tuple[int, list[int]]:
     return hot.event_count - len(found), found
 
 
-def leased(data: bytes) -> Any:
+def leased(execution_id: str, data: bytes) -> Any:
     """Unpack the hot fields alone, in the form of an execution: all that a task is made of."""
-    return _whole(unpack("execution", _HOT, data))
+    return _whole(execution_id, unpack("execution", _HOT, data))

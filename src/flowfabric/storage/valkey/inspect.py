@@ -77,7 +77,7 @@ def _pairs(flat: list[bytes]) -> dict[bytes, bytes]:
 def dump() -> Plan[Dump]:
     """Read everything and put it into the form that is equal on every store."""
     held = yield from everything()
-    runs = {id_: arrived(held[keys.execution(id_)])[1] for id_ in _ids(held)}
+    runs = {id_: arrived(id_, held[keys.execution(id_)])[1] for id_ in _ids(held)}
     feed = {entry.position: entry for entry in map(feed_entry, held.get(keys.FEED, []))}
     records = _records(held, runs)
     lines = {id_: _positions(held, id_) for id_ in runs}

@@ -24,7 +24,7 @@ def executions(ids: list[str]) -> Plan[list[Execution]]:
     if not ids:
         return []
     (values,) = yield [("MGET", *(keys.execution(execution_id) for execution_id in ids))]
-    return [arrived(value)[1] for value in values if value is not None]
+    return [arrived(id_, value)[1] for id_, value in zip(ids, values, strict=True) if value is not None]
 
 
 def routes(lane_id: str) -> Plan[tuple[Route, ...]]:
@@ -41,11 +41,11 @@ def page(layout: Layout, question: ListExecutions) -> Plan[tuple[tuple[Execution
     (values,) = (yield [("MGET", *(keys.execution(id_) for _, id_ in rows))]) if rows else ([],)
     found: list[Execution] = []
     last = 0
-    for seen, ((place, _), value) in enumerate(zip(rows, values, strict=True)):
+    for seen, ((place, id_), value) in enumerate(zip(rows, values, strict=True)):
         if seen == look or len(found) == question.limit:
             return tuple(found), last
         last = place
-        if value is not None and matches(question, (run := arrived(value)[1])):
+        if value is not None and matches(question, (run := arrived(id_, value)[1])):
             found.append(run)
     return tuple(found), 0
 
@@ -158,5 +158,6 @@ def _oldest_waiting(names: list[str]) -> Plan[dict[str, int]]:
     heads = [min((row for reply in first.replies for row in scored(reply)), default=None) for first in firsts]
     values = yield [("GET", keys.execution(head[1] if head else "")) for head in heads]
     return {
-        name: arrived(value)[1].created_at if value else 0 for name, value in zip(names, values, strict=True)
+        name: arrived("", value)[1].created_at if value else 0
+        for name, value in zip(names, values, strict=True)
     }

@@ -59,7 +59,7 @@ class Loader:
 
     def _execution(self, key: Row) -> Plan[None]:
         (value,) = yield [("GET", keys.execution(key[0]))]
-        self.space.learn(("execution", key), None if value is None else arrived(value)[1])
+        self.space.learn(("execution", key), None if value is None else arrived(key[0], value)[1])
 
     def _payload(self, key: Row) -> Plan[None]:
         parts, known = yield [("MGET", *keys.payload(key[0])), ("EXISTS", keys.execution(key[0]))]

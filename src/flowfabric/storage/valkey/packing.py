@@ -51,6 +51,8 @@ def _joined(texts: list[str]) -> str:
 
 def _text(field: str, value: str, kind: Any) -> str:
     """Write an expression, or two with `..` between them, for the packed value of a field."""
+    if field == "execution_id":
+        return r"'\160'"  # the name of the key tells
     if field == "current_attempt_id":
         same = rf"(current == attempt.attempt_id and attempt.index >= 0 and '\161{SAME}'"
         return f"{same} or ff.packed_text(current))"

@@ -92,6 +92,7 @@ function ff.execution_from(id, value, input)
   local start = 12 + string.byte(value, 12)
   local run = ff.grown('Execution', {cmsgpack.unpack_limit(value, HOT - 1, start + #ff.HOT_HEAD)}, HOT)
   run.tail = string.sub(value, run.tail + 1) -- where the next part begins came first
+  run.execution_id = id
   local attempt = run.attempt
   run.attempt = attempt[1] and ff.grown('Attempt', attempt) or ff.no_attempt()
   if run.current_attempt_id == ff.SAME then run.current_attempt_id = attempt[ff.fields.Attempt.attempt_id] end

@@ -1,4 +1,4 @@
--- What a claim answers for each execution: {packed hot fields, input, policy [, suspension, signals, steps]}.
+-- What a claim answers for each execution: {id, packed hot fields, input, policy [, suspension, signals, steps]}.
 -- Python builds the task from it (operations/tasks.py), with the same code as every other store.
 
 local PAGE = 100
@@ -34,14 +34,14 @@ end
 function ff.task_parts(space, run)
   space:find_with_payload(run.execution_id)
   local known = space.known[run.execution_id]
-  local parts = {(space:bytes_of(run)), known.input, known.policy}
+  local parts = {run.execution_id, (space:bytes_of(run)), known.input, known.policy}
   local resumed = run.claim_type == 'resumed' and run.current_suspension_id ~= ''
   if not resumed and run.step_count == 0 then return parts end
-  parts[4], parts[5], parts[6] = '', {}, {}
+  parts[5], parts[6], parts[7] = '', {}, {}
   if resumed then
     local suspension = space:get('suspension', run.execution_id)
-    parts[4], parts[5] = ff.pack(suspension), signals_of(space, run, suspension)
+    parts[5], parts[6] = ff.pack(suspension), signals_of(space, run, suspension)
   end
-  if run.step_count ~= 0 then parts[6] = steps_of(space, run) end
+  if run.step_count ~= 0 then parts[7] = steps_of(space, run) end
   return parts
 end

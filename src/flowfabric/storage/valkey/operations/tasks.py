@@ -12,9 +12,9 @@ from flowfabric.storage.valkey.operations.calls import Reply
 
 
 def read_task(answer: Reply) -> Task:
-    """Build a task: packed hot fields, input, policy, and for resumed work and stored steps what belongs to it."""
+    """Build a task: id, packed hot fields, input, policy, and for resumed work and stored steps what belongs to it."""
     reply = Reply(answer.function, answer.list("task"))
-    run: Execution = leased(reply.bytes("record"))
+    run: Execution = leased(reply.text("id"), reply.bytes("record"))
     payload = Payload(reply.bytes("input"), reply.bytes("policy"))
     if not reply.rest():
         return plain_task(run, payload)
