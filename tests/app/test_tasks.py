@@ -117,7 +117,7 @@ def test_defaults_become_the_policy() -> None:
                 "type": "exponential", "initial_delay_ms": 200, "max_delay_ms": 5_000, "multiplier": 3,
                 "jitter": True,
             },
-            "retryable_categories": ["timeout"],
+            "retryable_categories": ["timeout", "retry"],
         },
         "timeout_policy": {"attempt_timeout_ms": 120_000, "execution_deadline_ms": 3_600_000},
         "routing_requirements": {"required_capabilities": ["gpu"]},

@@ -12,6 +12,9 @@ from flowfabric.codecs import Duration, millis
 from flowfabric.model import checks
 from flowfabric.model.errors import invalid
 from flowfabric.model.policy import parse_policy
+from flowfabric.worker.faults import RETRY, category_name
+
+RetryOn = str | type[BaseException]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ class TaskOptions(TypedDict, total=False):
     tags: Mapping[str, str] | None
     retries: int | None
     backoff: Duration | Backoff | None
-    retry_on: Iterable[str] | None
+    retry_on: RetryOn | Iterable[RetryOn] | None
     timeout: Duration | None
     deadline: Duration | None
     capabilities: Iterable[str] | None
@@ -75,8 +78,8 @@ class Options:
     """How often a failed attempt is followed by another one."""
     backoff: Duration | Backoff | None = None
     """How long to wait before a retry: always the same, or growing."""
-    retry_on: Iterable[str] | None = None
-    """Categories of failures that are retried; none: all but permanent ones."""
+    retry_on: RetryOn | Iterable[RetryOn] | None = None
+    """Exceptions, or categories of failures, that are retried; none: all but final ones. `Retry` always is."""
     timeout: Duration | None = None
     """Of one attempt."""
     deadline: Duration | None = None
@@ -135,8 +138,16 @@ class Options:
         elif self.backoff is not None:
             retry["backoff"] = {"type": "fixed", "delay_ms": millis(self.backoff, "backoff")}
         if self.retry_on is not None:
-            retry["retryable_categories"] = list(self.retry_on)
+            retry["retryable_categories"] = [*_categories(self.retry_on), RETRY]
         return retry
+
+
+def _categories(said: RetryOn | Iterable[RetryOn]) -> list[str]:
+    each: tuple[Any, ...] = (said,) if isinstance(said, str | type) else tuple(said)
+    for one in each:
+        if not isinstance(one, str) and not (isinstance(one, type) and issubclass(one, BaseException)):
+            raise invalid("retry_on", f"{one!r} is neither a kind of exception nor the name of a category")
+    return [one if isinstance(one, str) else category_name(one) for one in each]
 
 
 _NAMES = {"attempt_timeout_ms": "timeout", "execution_deadline_ms": "deadline"}

@@ -7,9 +7,14 @@ it; those that interrupt are also `asyncio.CancelledError`, so that libraries cl
 from __future__ import annotations
 
 import asyncio
+import builtins
+from typing import Final
 
 from flowfabric.codecs import Duration, millis
 from flowfabric.model.errors import Conflict, FlowFabricError, ResourceExhausted
+
+RETRY: Final = "retry"
+"""The category of `Retry`."""
 
 
 class Retry(Exception):
@@ -99,3 +104,17 @@ _LOSSES = frozenset({
     "stale_lease", "lease_expired", "lease_revoked", "execution_not_active", "execution_not_found",
     "stale_owner_cannot_append",
 })  # fmt: skip
+
+
+def names_of(kind: type[BaseException]) -> tuple[str, ...]:
+    """Name a kind of exception as policies do: with its module, and alone where no builtin has the same name."""
+    module, name = kind.__module__, kind.__qualname__
+    if module == "builtins":
+        return (name,)
+    full = f"{module}.{name}"
+    return (full,) if hasattr(builtins, name) else (full, name)
+
+
+def category_name(kind: type[BaseException]) -> str:
+    """Write a kind of exception into a policy. The main module has another name elsewhere, so it has none."""
+    return names_of(kind)[-1 if kind.__module__ == "__main__" else 0]
