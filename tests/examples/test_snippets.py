@@ -19,7 +19,6 @@ PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md"] + [
         "operating",
     )
 ]
-READMES = sorted((ROOT / "examples").glob("*/README.md"))
 SOURCES = [
     path.read_text(encoding="utf-8").splitlines()
     for folder in (ROOT / "examples", ROOT / "tests" / "examples")
@@ -52,9 +51,3 @@ def test_snippets_are_taken_from_what_runs(page: Path) -> None:
     for snippet in snippets:
         lines = snippet.splitlines()
         assert any(stands_in(lines, source) for source in SOURCES), f"no file has this:\n{snippet}"
-
-
-@pytest.mark.parametrize("page", [*PAGES, *READMES], ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-        assert (page.parent / target).exists(), target

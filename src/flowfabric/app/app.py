@@ -77,7 +77,7 @@ class FlowFabric(Submitter):
         await self._core.connection.close()
 
     def using(self, store: Commands) -> AbstractContextManager[None]:
-        """Live on another store for a while, as in tests: `with app.using(store): …`; see `flowfabric.testing`."""
+        """Live on another store for a while: `with app.using(store): …`. For tests there is `Lab`, which does it."""
         return self._core.connection.lent(store)
 
     # Declaring.
@@ -109,10 +109,20 @@ class FlowFabric(Submitter):
     ) -> Any:
         """Declare a function as a task; it stays the function that it was.
 
+        ::
+
+            @app.task(retries=3, timeout="2m", lane="slow")
+            async def review(ctx: Context, doc: str) -> bool: ...
+
+            @app.task                            # a plain function runs in a thread
+            def resize(path: str, width: int = 80) -> str: ...
+
         Its kind is its name; a `version` from the second on makes it `name@2`, a kind of its own, so that work that is
-        under way keeps the code that it began with. The other options (see `Options`: lane, retries, backoff, timeout,
-        deadline, capabilities, priority, fairness_key, tags, retention) hold for every submission that says nothing
-        else. `def` runs in a thread, `async def` on the event loop, and `executor="process"` in a process of its own.
+        under way keeps the code that it began with. `options` are those of `Options`, but for `delay` and `key`; they
+        hold for every submission that says nothing else. `def` runs in a thread, `async def` on the event loop, and
+        with `executor="process"` it runs in a process of its own, without a context.
+
+        A second task of the same kind is refused, and so is what cannot be a task: both raise at once.
         """
 
         def declare(declared: F) -> F:
@@ -175,11 +185,13 @@ class FlowFabric(Submitter):
     # Using.
 
     def options(self, **options: Unpack[SubmitOptions]) -> Submitter:
-        """Say something else for some submissions than their tasks do.
+        """Say something else for some submissions than their tasks do; what can be said is in `Options`.
 
         ::
 
             await app.options(delay="5m", key="invoice-17").submit(remind, "ada@example.org")
+
+        What it returns has `submit`, `submit_many` and `call`, and can be kept and used again.
         """
         return Submitter(self._core, Options(**options))
 
@@ -191,7 +203,14 @@ class FlowFabric(Submitter):
     def run(self, execution_id: str, /) -> Run[Any]: ...
 
     def run(self, execution_id: str, task: Callable[..., Any] | None = None, /) -> Run[Any]:
-        """Return the handle of a run by its id, in any process; the task says of which type its result is."""
+        """Return the handle of a run by its id, in any process; the task says of which type its result is.
+
+        ::
+
+            run = app.run(execution_id, review)
+
+        Nothing is asked yet: whether there is such a run shows when the handle is used.
+        """
         return self._core.run(execution_id, task)
 
     def worker(
@@ -216,9 +235,12 @@ class FlowFabric(Submitter):
 
             asyncio.run(app.worker().run())          # what `ff worker` does
 
-        Without `lanes` it serves those of its tasks. At its end it stops claiming, and running handlers get their
-        grace. On a store of its own it also runs the engine, which fires timers and retries; `engine=False` leaves that
-        to others.
+        `concurrency` handlers run at once, and `prefetch` tasks are held besides, so that a free place need not wait.
+        Without `lanes` it serves those of its tasks. `lease_ttl` is how long the store waits for a worker that has died
+        before others take its work. At its end a worker stops claiming, and running handlers get their `grace`.
+
+        On a store of its own it also runs the engine, which fires timers and retries; `engine=False` leaves that to
+        others. `layers` see every call and every handler: see `Layer`.
         """
         settings = WorkerSettings(
             lanes=tuple(lanes), concurrency=concurrency, prefetch=prefetch, lease_ttl=lease_ttl, grace=grace,

@@ -27,8 +27,11 @@ class Backoff:
     """
 
     first: Duration = "1s"
+    """Before the first retry."""
     most: Duration = "1m"
+    """No wait is longer."""
     factor: float = 2.0
+    """How much longer each wait is than the one before."""
     jitter: bool = True
     """Draw each wait between its half and its whole, so that many do not return at the same moment."""
 
@@ -68,30 +71,34 @@ class SubmitOptions(TaskOptions, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Everything that may be said; none means not said here. What is said for a submission goes before the task's."""
+    """What can be said with `@app.task(…)`, and about some submissions with `app.options(…)`, which goes before."""
 
     lane: str | None = None
+    """The queue that it waits in; workers serve lanes. `default` when nothing is said."""
     priority: int | None = None
+    """What is more urgent in a lane: from 0, the default, to 9000. Of two equals the older one is first."""
     fairness_key: str | None = None
+    """On whose behalf it runs; it is stored, and nothing is decided by it yet."""
     tags: Mapping[str, str] | None = None
+    """Words of yours to find runs by; those of a submission are added to the task's."""
     retries: int | None = None
-    """How often a failed attempt is followed by another one."""
+    """How often a failed attempt is followed by another one; never when nothing is said."""
     backoff: Duration | Backoff | None = None
     """How long to wait before a retry: always the same, or growing."""
     retry_on: RetryOn | Iterable[RetryOn] | None = None
     """Exceptions, or categories of failures, that are retried; none: all but final ones. `Retry` always is."""
     timeout: Duration | None = None
-    """Of one attempt."""
+    """How long one attempt may run; then it is interrupted, and retried if a retry is left."""
     deadline: Duration | None = None
-    """Of the whole run, from its submission on."""
+    """How long the whole run may take, from its submission on; then it ends as expired."""
     capabilities: Iterable[str] | None = None
     """What a worker must be able to do to take it."""
     retention: Duration | None = None
     """How long the result and everything else is kept after the end; a day when nothing is said."""
     delay: Duration | None = None
-    """Start no earlier than so long after the submission."""
+    """Of a submission: start no earlier than so long after it."""
     key: str | None = None
-    """Of two submissions with one key the second finds the first."""
+    """Of a submission: of two with one key the second finds the run of the first (`Run.duplicate`)."""
 
     @property
     def has_policy(self) -> bool:

@@ -23,9 +23,17 @@ __all__ = ["open_store", "open_unseeded", "opens"]
 async def open_store(url: str, **options: Any) -> Upkeep:
     """Open the store that a URL names; a new one is ready for use, with a waitpoint secret of its own.
 
-    `sqlite:///relative.db`, `sqlite:////absolute.db`, `sqlite://:memory:`, `:memory:` or a plain path. The options
-    are those of the store: see `SqliteStore.open`. `http://host:port` and `https://…` reach the store of a server: see
-    `HttpClient.open`. `valkey://[user:password@]host[:port][/database]`, with TLS `valkeys://`: see `ValkeyStore.open`.
+    ::
+
+        store = await open_store("work.db", synchronous="FULL")
+        store = await open_store("valkey://localhost:6379/0", wait=1)
+
+    - A path, `sqlite:///relative.db`, `sqlite:////absolute.db` or `:memory:`; options as in `SqliteStore.open`.
+    - `valkey://[user:password@]host[:port][/database]`, with TLS `valkeys://`, a cluster `valkey+cluster://`. `wait`
+      says how many replicas must confirm what is written, `patience` how many seconds a server may take to start.
+    - `http://host:port` and `https://…` reach the store of a server; options as in `HttpClient.open`.
+
+    An address that cannot be used is refused with an error that says what to change.
     """
     if url.startswith(("http://", "https://")):
         from flowfabric.client import HttpClient  # noqa: PLC0415 - the one import upwards, for the sake of one name

@@ -14,7 +14,7 @@ from flowfabric.testing.life import Pulse
 
 
 class StillRunning(AssertionError):
-    """Handlers do not return, so the lab does not come to rest."""
+    """Handlers do not return, so the lab does not come to rest; the text names them, and says what to do."""
 
 
 class Rounds:

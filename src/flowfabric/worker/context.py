@@ -69,7 +69,7 @@ class Context:
 
     ::
 
-        @app.task()
+        @app.task
         async def review(ctx: Context, doc: str) -> bool:
             draft = await ctx.step("draft", write_draft, doc)
             answer = await ctx.wait_for_signal("approve", "reject", timeout="1d")
@@ -146,8 +146,18 @@ class Context:
     def step(self, name: str, fn: Callable[..., Any] | None = None, *args: Any, **kwargs: Any) -> Any:
         """Run a function once, even if the worker dies: its result is stored and returned on every later run.
 
-        A sync function runs in a thread. A function that fails stores nothing. Names repeat by order: `name`, `name#2`.
-        Also as a decorator: `@ctx.step("draft")` makes every call of the function a step.
+        ::
+
+            draft = await ctx.step("draft", write_draft, doc)
+
+            @ctx.step("mail")                    # every call of it is a step
+            async def mail(to: str) -> None: ...
+
+            await mail("ada@example.org")
+
+        A sync function runs in a thread. Names repeat by order: `name`, `name#2`. A function that fails stores nothing,
+        and what it raised is raised here. A worker that dies between the end of the function and the storing of its
+        result lets it run once more: give `fence`, or a key of your own, to systems that must not do it twice.
         """
         if fn is None:
             return functools.partial(self._decorated, name)
@@ -188,7 +198,10 @@ class Context:
     # Waiting.
 
     async def sleep(self, duration: Duration) -> None:
-        """Give the lease back and go on after a while; no worker is held meanwhile, and none has to live that long."""
+        """Give the lease back and go on after a while: `await ctx.sleep("30d")`.
+
+        No worker is held meanwhile, and none has to live that long.
+        """
         name, _ = self._steps.ask(SLEEP)
         if await self._steps.find(name) is None:
             await self._suspend(
@@ -227,6 +240,11 @@ class Context:
         waitpoint: Waitpoint | None = None,
     ) -> Signal | list[Signal]:
         """Give the lease back until signals come: the first of some names, or with `count` a list of several.
+
+        ::
+
+            answer = await ctx.wait_for_signal("approve", "reject", timeout="1d")
+            votes = await ctx.wait_for_signal("go", count=2, distinct=True)
 
         `count` is a number, `"all"` of the names, or `"any"`. `distinct` counts each source once: two approvals from
         two people. Raises `WaitTimeout` when the time is over. `name` names the wait, and the waitpoint that signals
@@ -338,7 +356,13 @@ class Context:
     async def submit(self, function: str, /, *args: Any, **kwargs: Any) -> Child[Any]: ...
 
     async def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Submit another task, once, however often this handler runs; returns its handle."""
+        """Submit another task, once, however often this handler runs; returns its handle, a `Child`.
+
+        ::
+
+            child = await ctx.submit(resize, "a.png")
+            path = await child.result()          # this worker is held until then
+        """
         if self._submitter is None:
             raise NotOffered(
                 "this worker has no app to submit with: run it with `app.worker()` or `ff worker`"
@@ -364,7 +388,12 @@ class Context:
         correlation_id: str = "",
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        """Append a frame to the stream of this attempt. Frames keep their order and are sent several at a time."""
+        """Append a frame to the stream of this attempt: `await ctx.emit("token", "once")`.
+
+        The payload is text, bytes, or any value as JSON. Frames keep their order and are sent several at a time, so
+        this returns before they are stored; `flush` waits. With `best_effort` a frame may be dropped where there are
+        too many of them.
+        """
         data, encoding = _frame_data(payload, self._codec)
         await self._emit(
             FrameInput(

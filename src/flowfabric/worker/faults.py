@@ -28,7 +28,9 @@ class Retry(Exception):
     def __init__(self, reason: str = "retry", *, after: Duration | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
+        """What is kept as the reason of the failure."""
         self.after_ms = None if after is None else millis(after, "after")
+        """How long to wait; none: as the backoff of the task says."""
 
 
 class Permanent(Exception):
@@ -37,10 +39,11 @@ class Permanent(Exception):
     def __init__(self, reason: str = "permanent failure") -> None:
         super().__init__(reason)
         self.reason = reason
+        """What is kept as the reason of the failure."""
 
 
 class WaitTimeout(TimeoutError):
-    """Nobody answered in time: raised by `ctx.wait_for_signal(…, timeout=…)`."""
+    """Nobody answered in time: raised by `Context.wait_for_signal` with a `timeout`."""
 
 
 class StepMismatch(Exception):
@@ -48,7 +51,9 @@ class StepMismatch(Exception):
 
     def __init__(self, stored: tuple[str, ...], asked: tuple[str, ...]) -> None:
         self.stored = stored
+        """The names of the steps in the order in which they were stored."""
         self.asked = asked
+        """The names that the handler has asked for now, in its order."""
         super().__init__(
             f"step {len(asked)} of this run is stored as {stored[len(asked) - 1]!r}, and the handler now asks for "
             f"{asked[-1]!r}. Stored: {', '.join(stored)}. Asked: {', '.join(asked)}. "
@@ -66,7 +71,10 @@ class Interrupted(asyncio.CancelledError):
 
 
 class LeaseLost(Interrupted):
-    """The worker no longer holds this task: somebody else may run it already. Clean up, and change nothing more."""
+    """The worker no longer holds this task: somebody else may run it already. Clean up, and change nothing more.
+
+    It is a kind of `asyncio.CancelledError`, so `except Exception` does not catch it.
+    """
 
 
 class DeadlinePassed(Interrupted):

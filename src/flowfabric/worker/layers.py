@@ -42,7 +42,17 @@ _WORDS: Final = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 class Layer:
-    """Base of layers: does nothing. Override what you need."""
+    """Base of layers: does nothing. Override what you need, and give it to `app.worker(layers=[…])`.
+
+    ::
+
+        class Slow(Layer):
+            def after(self, method, seconds, error):
+                if seconds > 1:
+                    print(method, "took", seconds)
+
+    It may be called from two threads: leases are renewed from one of their own.
+    """
 
     def before(self, method: str) -> None:
         """Look at a call that is about to be made; raise a `FlowFabricError` to refuse it."""
@@ -265,7 +275,7 @@ class CircuitOpen(Unreachable):
 
 
 class Tracing(Layer):
-    """Writes a line for every call, and with a tracer of OpenTelemetry a span `ff_sdk.backend`."""
+    """Writes a line for every call to the log `flowfabric.calls`, and with a tracer of OpenTelemetry a span."""
 
     def __init__(self, level: int = logging.INFO, tracer: Any = None) -> None:
         self._level = level
@@ -296,7 +306,7 @@ class Sink(Protocol):
 
 
 class Metrics(Layer):
-    """Gives every call to a sink."""
+    """Gives every call to a `Sink`, with its name, its time, and the category of its error."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink

@@ -103,7 +103,9 @@ class Runtime:
         given = settings or WorkerSettings()
         lanes = given.lanes or tuple(dict.fromkeys(handler.lane for handler in handlers.values()))
         self.settings = replace(given, lanes=lanes)
+        """What it was given, and the lanes that follow from its handlers."""
         self.handlers = dict(handlers)
+        """By kind."""
         self._kinds = tuple(handlers)
         self._async = {kind for kind, each in handlers.items() if inspect.iscoroutinefunction(each.function)}
         self._place = store
@@ -128,6 +130,7 @@ class Runtime:
         self._claiming: asyncio.Task[None] | None = None
         self._processes = Processes()
         self.worker: Worker
+        """The low level that it stands on, once it has begun."""
 
     # Life.
 

@@ -23,6 +23,7 @@ class SyncChild(Generic[R_co]):
         self._wait = wait
         self._child = child
         self.id = child.id
+        """The id of the child."""
 
     def result(self, timeout: Duration | None = None) -> R_co:
         """Wait for its end and return what it returned; the worker is held meanwhile."""
@@ -39,7 +40,7 @@ class SyncContext:
 
     ::
 
-        @app.task()
+        @app.task
         def report(ctx: SyncContext, month: str) -> int:
             rows = ctx.step("collect", collect_rows, month)
             return len(rows)

@@ -44,7 +44,16 @@ DEFAULT_NAMESPACE: Final = "default"
 
 
 class Worker:
-    """Claims tasks and keeps their leases. `async with await Worker.open(url, settings) as worker: …`."""
+    """Claims tasks and keeps their leases; for loops of your own.
+
+    ::
+
+        async with await Worker.open("work.db", WorkerSettings(lanes=("default",))) as worker:
+            for task in await worker.claim(8, wait="20s"):
+                await task.complete(b"done")
+
+    It runs no engine: see `Engine`.
+    """
 
     def __init__(
         self,
