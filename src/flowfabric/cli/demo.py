@@ -16,6 +16,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from flowfabric.cli.demo_worker import LANE, LEASE_MS
+from flowfabric.cli.exits import Refused
 from flowfabric.cli.narrator import Narrator
 from flowfabric.cli.screen import Screen
 from flowfabric.engine import Engine, wait_until_ended
@@ -211,9 +212,12 @@ class Demo:
 @asynccontextmanager
 async def served(store: Upkeep, path: str, listen: str) -> AsyncIterator[str]:
     """Serve a store over HTTP and return the address."""
-    from flowfabric.server.listener import bind, where  # noqa: PLC0415 - the plain demo needs no server
-    from flowfabric.server.server import Server  # noqa: PLC0415
-    from flowfabric.server.settings import load_settings  # noqa: PLC0415
+    try:
+        from flowfabric.server.listener import bind, where  # noqa: PLC0415 - the plain demo needs no server
+        from flowfabric.server.server import Server  # noqa: PLC0415
+        from flowfabric.server.settings import load_settings  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise Refused(f"{error.name} is missing; install flowfabric[server]") from error
 
     # The store is open and has its secret, so none is asked for.
     settings = replace(load_settings({"FF_STORE": MEMORY, "FF_LISTEN_ADDR": listen}), store=path)
