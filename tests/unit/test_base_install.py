@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-EXTRAS = ("aiohttp", "yarl", "httptools", "libvalkey", "opentelemetry", "prometheus_client", "starlette", "uvicorn", "uvloop", "valkey")  # fmt: skip
+EXTRAS = (
+    "aiohttp", "httptools", "libvalkey", "opentelemetry", "prometheus_client", "starlette", "uvicorn", "uvloop",
+    "valkey", "yarl",
+)  # fmt: skip
 """What is taken away."""
 WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({EXTRAS}))\n"
 
