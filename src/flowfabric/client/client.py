@@ -104,7 +104,7 @@ class HttpClient(Inside):
         await self._transport.close()
 
     def subscribe(self, topics: Iterable[str]) -> AbstractAsyncContextManager[Subscription]:
-        """Listen to topics: `lane:<lane>`, `execution:<id>`, `feed`."""
+        """Listen to topics: `lane:<lane>`, `execution:<id>`, `worker:<instance>`, `feed`."""
         return self._wakeups.subscribe(topics)
 
     async def apply(self, command: Command[R]) -> R:

@@ -49,7 +49,7 @@ class Commands(Protocol):
         """Answer a question."""
 
     def subscribe(self, topics: Iterable[str]) -> AbstractAsyncContextManager[Subscription]:
-        """Listen to topics: `lane:<lane>`, `execution:<id>`, `due`, `feed`."""
+        """Listen to topics: `lane:<lane>`, `execution:<id>`, `worker:<instance>`, `due`, `feed`."""
 
     async def close(self) -> None:
         """Let everything go."""

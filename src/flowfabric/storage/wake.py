@@ -1,7 +1,8 @@
 """Waking: who listens to what, in this process.
 
-Topics are `lane:<lane>` (something became claimable), `execution:<id>` (its record, history or stream changed), `feed`
-(history was written) and `due` (something falls due earlier than the engine knew).
+Topics are `lane:<lane>` (something became claimable), `execution:<id>` (its record, history or stream changed),
+`worker:<instance>` (it may have lost a lease), `feed` (history was written) and `due` (something falls due earlier than
+the engine knew).
 """
 
 from __future__ import annotations
@@ -15,9 +16,14 @@ from typing import Final
 from flowfabric.model.indexes import claimable
 from flowfabric.model.limits import NEVER
 from flowfabric.model.machine import Move, Workspace
+from flowfabric.model.records import Execution
+from flowfabric.model.state import Outcome, Ownership, Phase
 
 EVERYTHING: Final = "*"
 """Wakes every listener; sent when the exact topics are too many or unknown."""
+_ACTIVE: Final = Phase.ACTIVE
+_LEASED: Final = Ownership.LEASED
+_TAKEN: Final = (Outcome.CANCELLED, Outcome.EXPIRED)
 
 
 class Listener:
@@ -124,7 +130,16 @@ def _of_move(topics: set[str], move: Move) -> int:
     was_open = move.old is not None and claimable(move.old) and not move.old.grant
     if move.entered.claimable and not was_open:
         topics.add(f"lane:{move.new.lane_id}")
+    if move.old is not None and move.old.ownership_state is _LEASED:
+        holder = move.old.current_worker_instance_id
+        if holder != move.entered.lease_of and _taken(move.new):
+            topics.add(f"worker:{holder}")
     return move.entered.due_at
+
+
+def _taken(run: Execution) -> bool:
+    """Whether what has left its holder was taken from it, as far as one can see; what it ended itself was not."""
+    return run.lifecycle_phase is _ACTIVE or run.terminal_outcome in _TAKEN
 
 
 def _earlier(first: int, second: int) -> int:

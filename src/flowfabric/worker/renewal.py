@@ -142,7 +142,7 @@ class Renewer:
         self._holds.pop(hold.fence.lease_id, None)
 
     async def renew_now(self) -> None:
-        """Renew every lease without the thread, as tests do whose clock jumps; what is refused is lost at once."""
+        """Renew every lease without the thread: one may be gone, or a clock has jumped. What is refused is lost."""
         await self._renew(self._store, [hold for hold in list(self._holds.values()) if hold.loss is None])
 
     async def close(self) -> None:

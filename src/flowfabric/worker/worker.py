@@ -24,7 +24,7 @@ from flowfabric.model.contracts.lease import (
 )
 from flowfabric.model.contracts.upkeep import HeartbeatWorker, MarkWorkerDead, NotRegistered, RegisterWorker
 from flowfabric.model.contracts.waiting import DeliverSignal, SignalAccepted, SignalDuplicate
-from flowfabric.model.errors import FlowFabricError, invalid
+from flowfabric.model.errors import FlowFabricError, StoreClosed, invalid
 from flowfabric.model.limits import MAX_TASKS_PER_CLAIM
 from flowfabric.storage import open_store
 from flowfabric.storage.base import Commands, Waits
@@ -78,7 +78,7 @@ class Worker:
         self._owns_store = False
         self._unanswered: Claim | None = None
         self._permits = permits or max(1, settings.concurrency)
-        self._beating: asyncio.Task[None] | None = None
+        self._tasks: tuple[asyncio.Task[None], ...] = ()
 
     @classmethod
     async def open(
@@ -106,7 +106,10 @@ class Worker:
 
     async def __aenter__(self) -> Self:
         self.renewer.start()
-        self._beating = asyncio.create_task(self._beat(), name="flowfabric-heartbeat")
+        self._tasks = (
+            asyncio.create_task(self._beat(), name="flowfabric-heartbeat"),
+            asyncio.create_task(self._hear(), name="flowfabric-losses"),
+        )
         return self
 
     async def __aexit__(
@@ -119,9 +122,9 @@ class Worker:
         if self.closed:
             return
         self.closed = True
-        if self._beating is not None:
-            self._beating.cancel()
-            await asyncio.gather(self._beating, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.outbox.drain()
         await self.renewer.close()
         try:
@@ -271,6 +274,26 @@ class Worker:
             except FlowFabricError as error:
                 if not transient(error):
                     log.warning("the worker could not register: %s", error)
+                    return
+                await backoff.pause()
+
+    async def _hear(self) -> None:
+        """Renew at once whenever a lease may have been taken away, so that its handler need not wait to learn of it."""
+        backoff = Backoff()
+        while True:
+            try:
+                async with self.store.subscribe([f"worker:{self.instance_id}"]) as woken:
+                    backoff.reset()
+                    while True:
+                        await (
+                            self.renewer.renew_now()
+                        )  # also before the first: what came earlier was not heard
+                        await woken.wait()
+            except StoreClosed:
+                return
+            except FlowFabricError as error:
+                if not transient(error):
+                    log.info("leases that are taken away are noticed when they are renewed: %s", error)
                     return
                 await backoff.pause()
 

@@ -32,6 +32,12 @@ local function set_due(space, id, was, due)
   redis.call('PUBLISH', ff.keys.channel('due'), ff.digits(due))
 end
 
+-- Whether what has left its holder was taken from it: storage/wake.py.
+local function taken(run)
+  local outcome = run.terminal_outcome
+  return run.lifecycle_phase == 'active' or outcome == 'cancelled' or outcome == 'expired'
+end
+
 -- Move one execution from its old record (known.run) to its new one; either may be nil.
 function ff.store(space, id, known, new)
   local keys, old, arrival = space.keys, known.run, known.arrival
@@ -66,7 +72,10 @@ function ff.store(space, id, known, new)
   end
   if due ~= old_due then set_due(space, id, old_due, due) end
   if holder ~= old_holder or claim ~= old_claim then
-    if old_holder ~= '' and old_holder ~= holder then redis.call('HDEL', keys.leases(old_holder), id) end
+    if old_holder ~= '' and old_holder ~= holder then
+      redis.call('HDEL', keys.leases(old_holder), id)
+      if taken(run) then redis.call('PUBLISH', ff.keys.channel('worker:' .. old_holder), '') end
+    end
     if holder ~= '' then redis.call('HSET', keys.leases(holder), id, claim) end
   end
   local old_tags, tags = old and old.tags, new and new.tags
