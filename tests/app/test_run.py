@@ -8,6 +8,7 @@ import pickle
 
 import pytest
 
+from flowfabric import Context
 from flowfabric.app import (
     NothingWaits,
     ResultExpired,
@@ -189,6 +190,25 @@ async def test_signal_waits_for_the_run_to_wait(face: Face) -> None:
     await sending
     (signal,) = (await face.claim()).resume_signals
     assert signal.signal_name == "reject"
+
+
+async def test_signal_to_a_run_that_sleeps_is_refused(face: Face) -> None:
+    app = face.app()
+
+    @app.task
+    async def job(ctx: Context) -> str:
+        await ctx.sleep("1d")
+        return (await ctx.wait_for_signal("approve")).name
+
+    run = await app.submit(job)
+    async with app.worker(engine=False):
+        async with face.store.subscribe([f"execution:{run.id}"]) as woken:
+            while (await run.status()).state != "suspended":
+                await woken.wait(5)
+        for signal in (run.approve(), run.signal("anything")):
+            with pytest.raises(NothingWaits, match="the run sleeps"):
+                await signal
+        assert "signal" not in [event.event for event in await run.history()]
 
 
 async def test_token_opens_its_waitpoint_and_nothing_else(face: Face) -> None:

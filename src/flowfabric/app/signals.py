@@ -12,6 +12,7 @@ from flowfabric.model.contracts.waiting import ApproveSignal, DeliverSignal
 from flowfabric.model.state import TERMINAL_STATES
 from flowfabric.storage.base import Commands
 from flowfabric.storage.minting import new_uuid
+from flowfabric.worker.steps import SLEEPING
 
 LOOK_SECONDS: Final = 5.0
 
@@ -73,7 +74,9 @@ async def _waitpoint(store: Commands, execution_id: str, name: str, within: floa
 def _takers(waitpoints: tuple[WaitpointView, ...], name: str) -> list[WaitpointView]:
     """Choose those that ask for the name; else those that take any."""
     named = [each for each in waitpoints if name in each.required_signal_names]
-    return named or [each for each in waitpoints if not each.required_signal_names]
+    return named or [
+        each for each in waitpoints if not each.required_signal_names and each.reason_code != SLEEPING
+    ]
 
 
 async def _refusal(
@@ -85,6 +88,8 @@ async def _refusal(
         return NothingWaits(f"the run waits for {', '.join(awaited)}, not for {name!r}")
     if run.public_state in TERMINAL_STATES:
         return NothingWaits(f"the run has ended: {run.public_state}")
+    if any(each.reason_code == SLEEPING for each in waitpoints):
+        return NothingWaits("the run sleeps, and waits for no signal yet; say within=… to wait for it")
     return NothingWaits(
         f"the run is {run.public_state} and waits for nothing yet; say within=… to wait for it"
     )

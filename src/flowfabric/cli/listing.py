@@ -22,6 +22,7 @@ from flowfabric.model.errors import invalid
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Public
 from flowfabric.server.shapes import summary, waitpoint
+from flowfabric.worker.steps import SLEEPING
 
 LOOK_SECONDS: Final = 1.0
 """How often a live list is drawn, because ages grow, and at most how often when much happens."""
@@ -179,7 +180,8 @@ def show_waitpoints(desk: Desk, found: tuple[WaitpointView, ...], indent: str = 
         [
             (
                 short_id(view.waitpoint_id), short_id(view.execution_id), view.waitpoint_key,
-                ", ".join(view.required_signal_names) or "any", view.state, since(view.created_at, now),
+                ", ".join(view.required_signal_names) or ("none: it sleeps" if view.reason_code == SLEEPING else "any"),
+                view.state, since(view.created_at, now),
                 since(view.expires_at, now),
             )
             for view in found

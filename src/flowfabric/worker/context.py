@@ -25,7 +25,7 @@ from flowfabric.model.errors import FlowFabricError, NotOffered
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker.faults import LeaseLost, Suspended, WaitTimeout, is_loss
 from flowfabric.worker.frames import Emitter, now_ms
-from flowfabric.worker.steps import SLEEP, WAIT, WAITPOINT, Steps
+from flowfabric.worker.steps import SLEEP, SLEEPING, WAIT, WAITPOINT, Steps
 from flowfabric.worker.tasks import ClaimedTask
 from flowfabric.worker.threads import in_thread
 from flowfabric.worker.waits import Count, Signal, Waitpoint, condition_of, signal_of
@@ -205,7 +205,7 @@ class Context:
         name, _ = self._steps.ask(SLEEP)
         if await self._steps.find(name) is None:
             await self._suspend(
-                name, timeout_only(), Binding(new_uuid(), SLEEP), millis(duration), reason_code="sleeping"
+                name, timeout_only(), Binding(new_uuid(), SLEEP), millis(duration), reason_code=SLEEPING
             )
 
     @overload

@@ -11,6 +11,8 @@ from flowfabric.worker.faults import StepMismatch
 
 WAIT: Final = "wait:"
 SLEEP: Final = "sleep"
+SLEEPING: Final = "sleeping"
+"""Why a run is suspended that sleeps: no signal can wake it."""
 WAITPOINT: Final = "waitpoint:"
 
 
