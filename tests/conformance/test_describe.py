@@ -145,8 +145,8 @@ async def test_times_are_told_as_people_read_them(ff: Driver) -> None:
     assert re.search(r"until \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ \(in 1s\)", because.detail)
     (because,) = (await describe(ff, await ff.create(delay_until=MAX_INT))).because
     assert str(MAX_INT) in because.detail  # no calendar has it
-    timeout = {"timeout_ms": 7_200_000, "timeout_behavior": "expire"}
-    (because,) = (await describe(ff, (await suspended(ff, **timeout)).execution_id)).because
+    wait = await suspended(ff, timeout_ms=7_200_000, timeout_behavior="expire")
+    (because,) = (await describe(ff, wait.execution_id)).because
     assert re.search(
         r"waits for .* since .* \(0ms ago\); expires if nothing comes until .* \(in 2h\)$", because.detail
     )

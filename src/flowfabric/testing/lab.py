@@ -69,6 +69,8 @@ class Lab(Submits):
         self._rounds: Rounds
 
     async def __aenter__(self) -> Self:
+        if isinstance(self.app._core.connection.given, Door):
+            raise AssertionError("the app is in a lab already: leave that one first, or give each lab an app")
         async with AsyncExitStack() as stack:
             self.store = await self._open()
             stack.push_async_callback(self.store.close)
@@ -125,6 +127,17 @@ class Lab(Submits):
         After a crash the clock moves on by itself until the lease of the dead worker has run out.
         """
         await self._rounds.settle()
+
+    async def begun(self, run: Run[Any]) -> None:
+        """Wait until the handler of a run works, for one that does not return by itself: then `advance`.
+
+        ::
+
+            run = await lab.submit(download, "http://a")
+            await lab.begun(run)
+            await lab.clock.advance("1m")          # its timeout
+        """
+        await self._rounds.begun(run.id)
 
     async def result(self, run: Run[R]) -> R:
         """Settle, and return the result of a run.

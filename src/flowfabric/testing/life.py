@@ -298,6 +298,7 @@ class Seen(Layer):
     async def handle(self, kind: str, execution_id: str, run: Callable[[], Awaitable[Any]]) -> Any:
         """Note that a handler runs while it does."""
         self.running[execution_id] = kind
+        self._pulse.beat()
         try:
             return await run()
         finally:
