@@ -45,7 +45,7 @@ class Connection:
         return self.url.startswith(("http://", "https://"))
 
     def of_its_own(self) -> Connection:
-        """Return another connection to the same store, for another event loop; what is lent to this one, it uses too."""
+        """Return another connection to the same store, for another event loop; what is lent here is used there too."""
         if self._given is not None and self._lent_on is None:
             raise invalid(
                 "store", "an app on a store of yours lives on one event loop: give it a URL instead"

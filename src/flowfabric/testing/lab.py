@@ -69,7 +69,8 @@ class Lab(Submits):
         self._rounds: Rounds
 
     async def __aenter__(self) -> Self:
-        if isinstance(self.app._core.connection.given, Door):
+        already = isinstance(self.app._core.connection.given, Door)
+        if already:
             raise AssertionError("the app is in a lab already: leave that one first, or give each lab an app")
         async with AsyncExitStack() as stack:
             self.store = await self._open()
