@@ -11,8 +11,8 @@ import pytest
 from flowfabric.model.contracts.reads import GetResult
 from flowfabric.model.errors import InvalidInput
 from flowfabric.model.records import Result
-from flowfabric.worker import Permanent, Retry
-from support.working import Context, Place, handler
+from flowfabric.worker import Layer, Permanent, Retry, Runtime, WorkerSettings
+from support.working import Context, Place, handler, table
 
 NO_RETRY = {"retry_policy": {"max_retries": 0}}
 AT_ONCE = {"retry_policy": {"max_retries": 3, "backoff": {"type": "fixed", "delay_ms": 0}}}
@@ -178,6 +178,34 @@ async def test_a_stopped_worker_gives_back_what_it_has_not_finished(place: Place
         await asyncio.wait_for(begun.wait(), 10)
         await worker.stop(grace=0)
     assert [(await place.run(id_)).lease_end for id_ in ids] == ["released", "released"]
+
+
+class Telling(Layer):
+    """Tells of the first claim when it is on its way."""
+
+    def __init__(self) -> None:
+        self.claiming = asyncio.Event()
+
+    def before(self, method: str) -> None:
+        if method == "claim":
+            self.claiming.set()
+
+
+async def test_what_a_claim_brings_while_the_worker_stops_is_given_back(place: Place) -> None:
+    ran = asyncio.Event()
+
+    async def work() -> None:
+        ran.set()
+
+    telling = Telling()
+    await place.submit("work")
+    long = WorkerSettings(lease_ttl="1h")
+    async with Runtime(place.store, table(work), long, url=place.url, layers=[telling]) as worker:
+        await asyncio.wait_for(telling.claiming.wait(), 10)
+        await worker.stop()
+        assert not ran.is_set()
+    async with place.runtime(work):
+        await asyncio.wait_for(ran.wait(), 10)
 
 
 async def test_running_handlers_get_their_grace(place: Place) -> None:

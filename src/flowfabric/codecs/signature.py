@@ -15,6 +15,7 @@ from msgspec.structs import asdict
 from flowfabric.codecs.values import (
     BYTES,
     JSON,
+    RAW,
     Codec,
     DecodeFault,
     EncodeFault,
@@ -82,7 +83,7 @@ class Signature:
         if self._raw:
             name = self._names[0]
             value = given.get(name, self._parameters[name].default)
-            if not isinstance(value, bytes | bytearray | memoryview):
+            if not isinstance(value, RAW):
                 raise invalid(name, f"give bytes, not {type(value).__qualname__}")
             return bytes(value), BYTES
         try:
@@ -109,8 +110,10 @@ class Signature:
             return values
         return {name: value for name, value in values.items() if value is not _ABSENT}
 
-    def order(self, values: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    def order(self, values: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Arrange all values of a call, the skipped parameters' too, as Python wants them: by place and by name."""
+        if not self._nameless:
+            return [], values
         named = dict(values)
         placed = [named.pop(name, self._parameters[name].default) for name in self._nameless]
         return placed, named

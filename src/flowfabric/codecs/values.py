@@ -14,6 +14,8 @@ import msgspec
 
 BYTES: Final = "bytes"
 """The encoding of what is kept as it came."""
+RAW: Final = (bytes, bytearray, memoryview)
+"""What is written so."""
 
 _PLACE: Final = re.compile(r"^(?P<text>.*?)(?: - at (?:key in )?`\$?(?P<path>[^`]*)`)?$", re.DOTALL)
 
@@ -94,7 +96,7 @@ JSON: Final = JsonCodec()
 
 def encode_value(value: Any, codec: Codec = JSON) -> tuple[bytes, str]:
     """Return the bytes of a value and the name of their encoding."""
-    if isinstance(value, bytes | bytearray | memoryview):
+    if isinstance(value, RAW):
         return bytes(value), BYTES
     return encode_with(codec, value), codec.name
 

@@ -8,6 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -74,7 +75,8 @@ class Worker:
         self.outbox = Outbox(store)
         self.renewer = Renewer(store, self.lease_ttl_ms, connect, watch)
         self.closed = False
-        self._waits = isinstance(store, Waits)
+        self.looks_first = not isinstance(store, Waits)
+        """Whether the store is asked before it is waited for; one that waits itself needs to be asked only once."""
         self._owns_store = False
         self._unanswered: Claim | None = None
         self._permits = permits or max(1, settings.concurrency)
@@ -152,22 +154,40 @@ class Worker:
 
         None are claimed while every permit is in use. A claim whose answer was lost is asked again.
         """
+        wait_ms = millis(wait, "wait")
+        tasks: list[ClaimedTask] = []
+        if not wait_ms or self.looks_first:
+            tasks = await self._take(partial(claim_when_ready, self.store), max_tasks, kinds)
+        if wait_ms and not tasks:
+            tasks = await self.claim_within(wait_ms, max_tasks, kinds)
+        return tasks
+
+    async def claim_now(self, max_tasks: int, kinds: tuple[str, ...] | None = None) -> list[ClaimedTask]:
+        """Claim without waiting, and stay until the answer is here: whoever goes away leaves leases that expire."""
+        return await self._take(self.store.apply, max_tasks, kinds)
+
+    async def claim_within(
+        self, wait_ms: int, max_tasks: int, kinds: tuple[str, ...] | None = None
+    ) -> list[ClaimedTask]:
+        """Wait for tasks. When in that time their leases began is not known: they count as a part of their life old."""
+        ask = partial(claim_when_ready, self.store, wait_ms=wait_ms)
+        return await self._take(ask, max_tasks, kinds, age=self.lease_ttl_ms / 5_000)
+
+    async def _take(
+        self,
+        ask: Callable[[Claim], Awaitable[Claimed]],
+        max_tasks: int,
+        kinds: tuple[str, ...] | None,
+        age: float = 0.0,
+    ) -> list[ClaimedTask]:
         count = min(max_tasks, self._permits, MAX_TASKS_PER_CLAIM)
         if count <= 0:
             return []
-        claim = self._unanswered or self._claim(count, kinds)
-        self._unanswered = claim
+        claim = self._unanswered = self._unanswered or self._claim(count, kinds)
         sent = time.monotonic()
-        wait_ms = millis(wait, "wait")
-        claimed = Claimed(())
-        if not wait_ms or not self._waits:
-            claimed = await claim_when_ready(self.store, claim)
-        if wait_ms and not claimed.tasks:
-            claimed = await claim_when_ready(self.store, claim, wait_ms)
-            # When in that time the leases began is not known: they count as a part of their life old.
-            sent = time.monotonic() - self.lease_ttl_ms / 5_000
+        claimed = await ask(claim)
         self._unanswered = None
-        return self.adopt(claimed.tasks, sent)
+        return self.adopt(claimed.tasks, time.monotonic() - age if age else sent)
 
     def _claim(self, count: int, kinds: tuple[str, ...] | None) -> Claim:
         mint = new_uuid()
@@ -226,9 +246,11 @@ class Worker:
         hold = Hold(task, self.lease_ttl_ms, since)
         self._permits -= 1
         self.renewer.add(hold)
-        return ClaimedTask(self, task, hold, self._give_back)
+        return ClaimedTask(self, task, hold)
 
-    def _give_back(self) -> None:
+    def let_go(self, hold: Hold) -> None:
+        """Renew a lease no longer, and have its permit back; called once for each task."""
+        self.renewer.drop(hold)
         self._permits += 1
 
     # Besides.
