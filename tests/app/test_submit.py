@@ -9,7 +9,7 @@ import pytest
 
 from flowfabric.app import SubmitRefused
 from flowfabric.codecs import JSON
-from flowfabric.model.contracts.reads import Describe, GetPayload
+from flowfabric.model.contracts.reads import Describe, GetPayload, ListExecutions
 from flowfabric.model.errors import InvalidInput
 from flowfabric.model.records import Execution
 from support.face import Face
@@ -66,6 +66,21 @@ async def test_task_of_another_program_is_named_by_its_kind(face: Face) -> None:
     assert (await named.result(), await whole.result()) == ("hello, ada?", "hello, bob!")
     with pytest.raises(InvalidInput, match="by name, or one value by place"):
         await here.submit("greet@2", "ada", mark="?")
+
+
+async def test_arguments_of_wrong_types_are_refused_before_anything_is_stored(face: Face) -> None:
+    app = face.app()
+
+    @app.task
+    def job(n: int, names: list[str]) -> None: ...
+
+    wrong: Any = ["a", 3]
+    for refused in (app.submit(job, 1, wrong), app.submit("job", n=1, names=wrong)):
+        with pytest.raises(InvalidInput, match=r"^names\[1\]: Expected `str`, got `int`"):
+            await refused
+    with pytest.raises(InvalidInput, match=r"^n: "):
+        app.call("job", n="1", names=[])
+    assert not (await face.store.read(ListExecutions())).runs
 
 
 async def test_options_of_a_submission_go_before_those_of_the_task(face: Face) -> None:

@@ -38,12 +38,12 @@ async def test_retries_are_as_many_as_were_said(app: FlowFabric) -> None:
 
 
 async def test_some_failures_are_retried_and_others_are_not(app: FlowFabric) -> None:
-    @app.task(retries=3, backoff=0, retry_on=(ConnectionError, TimeoutError, "timeout"))
-    async def charge(ctx: Context, card: str) -> str:
+    @app.task(retries=3, backoff="10ms", retry_on=(ConnectionError, TimeoutError, "timeout"))
+    async def pay(ctx: Context, card: str) -> str:
         raise ConnectionResetError if ctx.attempt == 0 else ValueError("no such card")
 
     async with app.worker():
-        run = await app.submit(charge, "4242")
+        run = await app.submit(pay, "4242")
         with pytest.raises(TaskFailed, match="no such card"):
             await run.result(timeout="30s")
     assert (await run.status()).attempt == 1

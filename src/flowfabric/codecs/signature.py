@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
-from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec.structs import asdict
@@ -27,6 +28,7 @@ from flowfabric.codecs.values import (
 from flowfabric.model.errors import InvalidInput, invalid
 
 _ABSENT: Final = object()
+_SIMPLE: Final = (str, int, bool, NoneType)
 _NAMED: Final = frozenset({
     inspect.Parameter.POSITIONAL_ONLY,
     inspect.Parameter.POSITIONAL_OR_KEYWORD,
@@ -56,6 +58,8 @@ class Signature:
         types = hints_of(function)
         self.types: dict[str, Any] = {each: types.get(each, Any) for each in parameters}
         """By name, those that travel, in the order of the function."""
+        self._plain = {name: _plain(type_) for name, type_ in self.types.items()}
+        """The types of values that certainly fit, by name; none: any value does."""
         self._codec = codec
         self._names = tuple(parameters)
         self._places = tuple(
@@ -78,7 +82,10 @@ class Signature:
         return cls(function, skip, codec)
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[bytes, str]:
-        """Write the arguments of a call; return the bytes and the name of their encoding."""
+        """Write the arguments of a call; return the bytes and the name of their encoding.
+
+        Arguments of other types than the parameters' are refused.
+        """
         given = self._given(args, kwargs)
         if self._raw:
             name = self._names[0]
@@ -87,9 +94,15 @@ class Signature:
                 raise invalid(name, f"give bytes, not {type(value).__qualname__}")
             return bytes(value), BYTES
         try:
-            return encode_with(self._codec, given), self._codec.name
+            data = encode_with(self._codec, given)
         except EncodeFault as error:
             raise self._unwritable(given, error) from error
+        for name, value in given.items():
+            fitting = self._plain[name]
+            if fitting is not None and type(value) not in fitting:
+                self.unbind(data, self._codec.name)  # what a worker would refuse is refused here already
+                break
+        return data, self._codec.name
 
     def unbind(self, data: bytes, encoding: str) -> dict[str, Any]:
         """Read the arguments of a call by name; what is not given and has a default is left out."""
@@ -209,3 +222,11 @@ def _is_bytes(type_: Any) -> bool:
     if get_origin(type_) is Annotated:
         return _is_bytes(get_args(type_)[0])
     return type_ is bytes
+
+
+def _plain(type_: Any) -> tuple[type, ...] | None:
+    """Name the types whose values fit a parameter without a closer look; none: those of any type do."""
+    if type_ is Any:
+        return None
+    types = get_args(type_) if get_origin(type_) in {Union, UnionType} else (type_,)
+    return tuple(each for each in types if each in _SIMPLE)
