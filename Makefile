@@ -23,8 +23,8 @@ $(READY): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --editable . --group dev
 	@touch $@
 
-dev: $(READY)  ## start a server and workers, watch one die and its work go on, then try it yourself
-	@$(BIN)/ff demo --serve
+dev: $(READY)  ## watch an agent work, kill its worker, see its work go on, and answer it
+	@$(BIN)/ff dev examples.agent.app:app --submit 'research question=volcanoes'
 
 test: $(READY)  ## run every suite, in random order, and hold the model to its coverage
 	@rm -f .coverage .coverage.*

@@ -108,5 +108,4 @@ async def test_shells_complete_every_command(shell: str) -> None:
     text = (await Ff("")("completion", shell)).out
     for word in ("inspect", "waitpoints", "follow", "keep-steps", "partition-collisions"):
         assert word in text, word
-    assert "demo-worker" not in text
     assert "while-read" not in text

@@ -11,7 +11,6 @@ import flowfabric
 from flowfabric.cli import (
     admin,
     completion,
-    demonstration,
     dev,
     doctor,
     following,
@@ -29,7 +28,7 @@ from flowfabric.model.errors import FlowFabricError
 from flowfabric.server.variables import BadSetting
 
 ROOMS = (
-    demonstration, dev, server, working, submitting, listing, looking, following, signalling, operating, migrating,
+    dev, server, working, submitting, listing, looking, following, signalling, operating, migrating,
     doctor, admin,
 )  # fmt: skip
 """Each adds its commands, in the order of the list that `ff --help` prints."""

@@ -42,6 +42,8 @@ class Screen:
         self._out = out or sys.stdout
         self.terminal = self._out.isatty()
         self._colours = self.terminal and not os.environ.get("NO_COLOR")
+        self.open = False
+        """Whether the last line has no end yet."""
 
     @property
     def width(self) -> int:
@@ -61,7 +63,19 @@ class Screen:
 
     def line(self, text: str = "") -> None:
         """Write one line, at once."""
+        self.close_line()
         print(text, file=self._out, flush=True)
+
+    def write(self, text: str) -> None:
+        """Write a piece of a line on a terminal; a program gets lines only."""
+        self.open = self.terminal
+        print(text, end="" if self.open else "\n", file=self._out, flush=True)
+
+    def close_line(self) -> None:
+        """End the line that was begun, if there is one."""
+        if self.open:
+            self.open = False
+            print(file=self._out)
 
     def json(self, value: Any) -> None:
         """Write one document; programs get it on one line."""
