@@ -105,7 +105,6 @@ async def test_options_of_a_submission_go_before_those_of_the_task(face: Face) -
     assert told.execution_deadline_at - told.created_at == 3_600_000
 
 
-@pytest.mark.parametrize("face", ["sqlite", "valkey"], indirect=True)
 async def test_delay_counts_from_the_submission(face: Face) -> None:
     app = face.app()
     app.task(name="job")(lambda: None)

@@ -25,7 +25,6 @@ class Call(Generic[R_co]):
 
     command: CreateExecution
     """What will be sent, without its partition, which the store decides."""
-    delay_ms: int | None
     """How long it waits from its submission on."""
     returns: Any
     """The type of its result."""

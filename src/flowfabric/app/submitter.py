@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -19,7 +18,7 @@ from flowfabric.app.tasks import DEFAULT_LANE, Registry
 from flowfabric.codecs import EncodeFault, encode_value, millis
 from flowfabric.model import ids
 from flowfabric.model.contracts.create import Created, CreateExecution, Duplicate
-from flowfabric.model.errors import FlowFabricError, InvalidInput, NotOffered
+from flowfabric.model.errors import FlowFabricError, InvalidInput
 from flowfabric.model.limits import MAX_BATCH
 from flowfabric.storage.base import Commands
 from flowfabric.storage.minting import new_uuid
@@ -100,9 +99,9 @@ class Submitter(Submits):
             tags=said.tag_pairs(),
             policy=said.policy() if self._decides_policy else policy,
             fairness_key=said.fairness_key or "",
+            delay_ms=None if said.delay is None else millis(said.delay, "delay"),
         )
-        delay = None if said.delay is None else millis(said.delay, "delay")
-        return Call(command, delay, returns)
+        return Call(command, returns)
 
     async def _submit(self, call: Call[R]) -> Run[R]:
         store = await self._core.connection.get()
@@ -131,7 +130,7 @@ class Submitter(Submits):
 
 
 def _placed(call: Call[Any], store: Commands) -> CreateExecution:
-    """Say where the execution lives, and from when on it may run."""
+    """Say where the execution lives."""
     command = call.command
     uuid, key = command.execution_id, command.idempotency_key
     place = (
@@ -139,14 +138,4 @@ def _placed(call: Call[Any], store: Commands) -> CreateExecution:
         if key
         else ids.spread(uuid, store.partitions)
     )
-    delay_until = None if call.delay_ms is None else _now(store) + call.delay_ms
-    return replace(command, execution_id=place, delay_until=delay_until)
-
-
-def _now(store: Commands) -> int:
-    """Ask the store for the time; a server does not tell it, so the clock of this machine must do."""
-    try:
-        now: int = store.now()  # type: ignore[attr-defined] # clients need no clock, so it is not in their protocol
-    except (NotOffered, AttributeError):
-        return time.time_ns() // 1_000_000
-    return now
+    return replace(command, execution_id=place)

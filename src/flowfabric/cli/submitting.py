@@ -66,7 +66,7 @@ async def submit(desk: Desk) -> int:
             execution_id=place, execution_kind=given.kind, lane_id=given.lane, namespace=given.namespace,
             input_payload=data, payload_encoding=encoding, priority=given.priority, idempotency_key=given.key,
             tags=tags_of(given.tag), policy=_read("policy", given.policy) if given.policy else b"",
-            delay_until=None if delay is None else desk.now() + delay, actor="ff",
+            delay_ms=delay, actor="ff",
         )
     )  # fmt: skip
     told = {
