@@ -47,8 +47,7 @@ def test_the_first_program_runs_on_every_store(url: str, tmp_path: Path) -> None
 
 async def test_a_file_that_survives_a_loss_of_power(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    store = await open_store("work.db", synchronous="FULL")
-    app = FlowFabric(store=store)
+    app = FlowFabric("sqlite:///work.db?synchronous=FULL")
 
     @app.task
     async def add(x: int, y: int) -> int:
@@ -56,6 +55,6 @@ async def test_a_file_that_survives_a_loss_of_power(tmp_path: Path, monkeypatch:
 
     async with app.worker():
         assert await (await app.submit(add, 1, 2)).result(timeout="30s") == 3
-    await store.close()
+    assert (tmp_path / "work.db").exists()
     with pytest.raises(FlowFabricError, match="synchronous"):
-        await open_store("work.db", synchronous="ALWAYS")
+        await open_store("sqlite:///work.db?synchronous=ALWAYS")

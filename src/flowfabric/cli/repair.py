@@ -13,7 +13,7 @@ from flowfabric.model.errors import FlowFabricError, invalid
 from flowfabric.server.variables import BadSetting
 from flowfabric.storage import open_unseeded
 from flowfabric.storage.base import RepairReport
-from flowfabric.storage.resolve import EMBEDDED, family, store_url
+from flowfabric.storage.resolve import EMBEDDED, family, sqlite_parts, store_url
 
 FOUND: Final = 1
 FAILED: Final = 2
@@ -35,7 +35,7 @@ def repair(given: argparse.Namespace) -> int:
     """Repair, and tell what was found."""
     try:
         url = store_url(given.store)
-        if family(url) == EMBEDDED and not Path(url.removeprefix("sqlite:///")).exists():
+        if family(url) == EMBEDDED and not Path(sqlite_parts(url)[0]).exists():
             raise invalid("store", f"there is no file {url}")  # opening it would make one
         report = asyncio.run(_repair(url, fix=not given.look))
     except (FlowFabricError, BadSetting) as error:
