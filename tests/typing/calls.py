@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from typing import assert_type
 
-from flowfabric import AttemptStarted, Context, FlowFabric, Frame, Run, SyncContext, SyncRun, provided
+from flowfabric import (
+    AttemptStarted,
+    Context,
+    FlowFabric,
+    Frame,
+    Run,
+    Signal,
+    SyncContext,
+    SyncRun,
+    provided,
+)
 from flowfabric.model.state import Public
 
 app = FlowFabric()
@@ -85,6 +95,14 @@ async def everything_else_has_types(run: Run[int]) -> None:
     assert_type([event.event for event in await run.history()], list[str])
     FlowFabric(codec="json")  # type: ignore[arg-type]
     await run.signal(1)  # type: ignore[arg-type]
+
+
+async def waits_do_too(ctx: Context, sync: SyncContext) -> None:
+    assert_type(await ctx.wait_for_signal("a"), Signal)
+    assert_type(await ctx.wait_for_signal("a", "b", count="all"), list[Signal])
+    assert_type(sync.wait_for_signal("a", timeout="1d"), Signal)
+    assert_type(sync.wait_for_signal("a", count=2, distinct=True), list[Signal])
+    sync.wait_for_signal("a", count="some")  # type: ignore[call-overload]
 
 
 async def children_do_too(ctx: Context, sync: SyncContext) -> None:

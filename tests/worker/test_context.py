@@ -11,6 +11,7 @@ import pytest
 
 from flowfabric.model.contracts.reads import ListWaitpoints, ReadStream, ReadSummary, ReadToken
 from flowfabric.model.contracts.waiting import ApproveSignal, DeliverSignal
+from flowfabric.model.errors import InvalidInput
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker import Retry, StepMismatch, SyncContext, WaitTimeout
 from support.working import Context, Place
@@ -90,6 +91,37 @@ async def test_a_failed_step_stores_nothing_and_a_caught_one_may_change_what_fol
 
     async with place.runtime(work):
         assert await place.result(await place.submit("work", policy=AT_ONCE)) == ["up", "last"]
+
+
+async def test_steps_may_be_called_much_like_waits_and_their_order_counts(place: Place) -> None:
+    async def nothing() -> None: ...
+
+    async def work(ctx: Context) -> None:
+        names = ("sleepy", "waiting:room", "b") if ctx.attempt == 0 else ("sleepy", "b", "waiting:room")
+        for name in names:
+            await ctx.step(name, nothing)
+        raise Retry
+
+    async with place.runtime(work):
+        run = await place.ended(await place.submit("work", policy=AT_ONCE))
+    assert (run.failure_category, run.total_attempt_count) == ("step_mismatch", 2)
+    assert "stored as 'waiting:room'" in run.failure_reason
+
+
+@pytest.mark.parametrize(
+    "name", ["sleep", "wait:x", "waitpoint:x", "submit:child", "fetch#2", "", "x" * 2000]
+)
+async def test_a_name_that_no_step_may_have_is_refused_before_it_runs(place: Place, name: str) -> None:
+    ran: list[str] = []
+
+    async def work(ctx: Context) -> list[str]:
+        for call in (lambda: ctx.step(name, ran.append, "no"), lambda: ctx.step(name)):
+            with pytest.raises(InvalidInput, match=r"^name: "):
+                call()
+        return ran
+
+    async with place.runtime(work):
+        assert await place.result(await place.submit("work")) == []
 
 
 async def test_a_changed_order_of_steps_is_explained(place: Place) -> None:

@@ -10,7 +10,7 @@ import logging
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 from flowfabric.codecs import JSON, Codec, Duration, decode_value, encode_value, millis
 from flowfabric.codecs.signature import hints_of
@@ -25,7 +25,7 @@ from flowfabric.model.errors import FlowFabricError, NotOffered
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker.faults import LeaseLost, Suspended, WaitTimeout, is_loss
 from flowfabric.worker.frames import Emitter, now_ms
-from flowfabric.worker.steps import SLEEP, SLEEPING, WAIT, WAITPOINT, Steps
+from flowfabric.worker.steps import CHILD, SLEEP, SLEEPING, WAIT, WAITPOINT, Steps, check_name
 from flowfabric.worker.tasks import ClaimedTask
 from flowfabric.worker.threads import in_thread
 from flowfabric.worker.waits import Count, Signal, Waitpoint, condition_of, signal_of
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-
-CHILD: Final = "submit:"
 
 
 class Submitter(Protocol):
@@ -159,6 +157,7 @@ class Context:
         and what it raised is raised here. A worker that dies between the end of the function and the storing of its
         result lets it run once more: give `fence`, or a key of your own, to systems that must not do it twice.
         """
+        check_name(name)
         if fn is None:
             return functools.partial(self._decorated, name)
         return self._step(name, fn, args, kwargs)

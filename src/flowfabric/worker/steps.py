@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from flowfabric.model import checks
 from flowfabric.model.contracts.lease import StepView, Task
+from flowfabric.model.errors import invalid
 from flowfabric.worker.faults import StepMismatch
 
 WAIT: Final = "wait:"
@@ -14,6 +17,20 @@ SLEEP: Final = "sleep"
 SLEEPING: Final = "sleeping"
 """Why a run is suspended that sleeps: no signal can wake it."""
 WAITPOINT: Final = "waitpoint:"
+CHILD: Final = "submit:"
+_WAITS: Final = re.compile(r"sleep(#\d+)?|wait:.*|waitpoint:.*", re.DOTALL)
+_OWN: Final = re.compile(r"sleep|(wait|waitpoint|submit):.*|.*#\d+", re.DOTALL)
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that a store does not keep, or that the context gives to steps of its own and to repeats."""
+    checks.name("name", name)
+    if _OWN.fullmatch(name):
+        raise invalid(
+            "name",
+            f"{name!r} cannot be the name of a step: sleep, wait:…, waitpoint:… and submit:… are what the context "
+            "itself stores, and name#2 is the second step of a name",
+        )
 
 
 class Steps:
@@ -51,12 +68,8 @@ class Steps:
         with reason. The places of waits are the store's, which counts only what is stored, so they prove nothing.
         """
         stored = self._places.get(place)
-        if stored is None or stored == name or _is_wait(stored):
+        if stored is None or stored == name or _WAITS.fullmatch(stored):
             return
         if all(earlier in self._places for earlier in range(place)):
             known = tuple(self._places[index] for index in sorted(self._places))
             raise StepMismatch(known, tuple(self._asked))
-
-
-def _is_wait(name: str) -> bool:
-    return name.startswith((WAIT, SLEEP, WAITPOINT))

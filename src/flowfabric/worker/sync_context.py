@@ -97,6 +97,27 @@ class SyncContext:
         """Give the lease back and go on after a while."""
         self._wait(self._context.sleep(duration))
 
+    @overload
+    def wait_for_signal(
+        self,
+        *names: str,
+        count: None = None,
+        distinct: bool = False,
+        timeout: Duration | None = None,
+        name: str = "",
+        waitpoint: Waitpoint | None = None,
+    ) -> Signal: ...
+    @overload
+    def wait_for_signal(
+        self,
+        *names: str,
+        count: Count,
+        distinct: bool = False,
+        timeout: Duration | None = None,
+        name: str = "",
+        waitpoint: Waitpoint | None = None,
+    ) -> list[Signal]: ...
+
     def wait_for_signal(
         self,
         *names: str,
