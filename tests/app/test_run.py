@@ -211,6 +211,17 @@ async def test_signal_to_a_run_that_sleeps_is_refused(face: Face) -> None:
         assert "signal" not in [event.event for event in await run.history()]
 
 
+async def test_nobody_waits_for_a_run_that_has_ended(face: Face) -> None:
+    app = face.app()
+    app.task(name="job")(lambda: None)
+    run = await app.submit("job")
+    sending = asyncio.create_task(run.approve(within="1h"))
+    await face.work(app)
+    for signal in (sending, run.approve(within="1h")):
+        with pytest.raises(NothingWaits, match="the run has ended: completed"):
+            await asyncio.wait_for(signal, 30)
+
+
 async def test_token_opens_its_waitpoint_and_nothing_else(face: Face) -> None:
     app = face.app()
     app.task(name="job")(lambda: None)
