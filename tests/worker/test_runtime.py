@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
 from typing import Any
 
 import pytest
@@ -41,6 +43,21 @@ async def test_more_tasks_than_slots_are_all_done_and_never_more_at_once(place: 
     async with place.runtime(count, concurrency=4, prefetch=4):
         assert [await place.result(id_) for id_ in ids] == list(range(40))
     assert most == 4
+
+
+async def test_a_task_that_has_ended_is_gone_without_the_garbage_collector(place: Place) -> None:
+    held: list[weakref.ref[Any]] = []
+
+    async def work(ctx: Context) -> None:
+        held.append(weakref.ref(ctx.task))
+
+    gc.disable()
+    try:
+        async with place.runtime(work):
+            await place.ended(await place.submit("work"))
+        assert [each() for each in held] == [None]
+    finally:
+        gc.enable()
 
 
 async def test_a_plain_function_runs_in_a_thread(place: Place) -> None:

@@ -97,8 +97,8 @@ class Hub:
                 woken = {listener for listeners in self._listeners.values() for listener in listeners}
             else:
                 woken = set()
-                for topic in topics:
-                    woken |= self._listeners.get(topic, set())
+                for topic in self._listeners.keys() & topics:
+                    woken |= self._listeners[topic]
                 if due_at and due_at < self.horizon:
                     self.horizon = due_at
                     woken |= self._listeners.get("due", set())
@@ -127,8 +127,7 @@ def topics_of(space: Workspace) -> tuple[set[str], int]:
 def _of_move(topics: set[str], move: Move) -> int:
     if move.new is None or move.entered is None:
         return 0
-    was_open = move.old is not None and claimable(move.old) and not move.old.grant
-    if move.entered.claimable and not was_open:
+    if move.entered.claimable and (move.old is None or not claimable(move.old) or move.old.grant):
         topics.add(f"lane:{move.new.lane_id}")
     if move.old is not None and move.old.ownership_state is _LEASED:
         holder = move.old.current_worker_instance_id

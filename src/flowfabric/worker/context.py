@@ -16,8 +16,8 @@ from flowfabric.codecs import JSON, Codec, Duration, decode_value, encode_value,
 from flowfabric.codecs.signature import hints_of
 from flowfabric.model.conditions import Condition, timeout_only
 from flowfabric.model.contracts.base import HolderCommand
-from flowfabric.model.contracts.lease import StepView, UpdateProgress
-from flowfabric.model.contracts.reads import GetStep, ReadToken
+from flowfabric.model.contracts.lease import UpdateProgress
+from flowfabric.model.contracts.reads import ReadToken
 from flowfabric.model.contracts.streams import FrameInput, PutStep, StepExisting
 from flowfabric.model.contracts.wait_results import WaitResult, unpack_wait
 from flowfabric.model.contracts.waiting import Binding, SatisfiedAtOnce, Suspend
@@ -81,12 +81,8 @@ class Context:
         self._task = task
         self._codec = codec
         self._submitter = submitter
-        self._steps = Steps(task.task, self._fetch)
+        self._steps = Steps(task)
         self._emitter: Emitter | None = None
-        self.cancelled = asyncio.Event()
-        """Set when somebody has cancelled the run."""
-        self.lost = asyncio.Event()
-        """Set when the lease is gone, for whatever reason: change nothing more."""
 
     # Who we are.
 
@@ -116,6 +112,16 @@ class Context:
         task = self._task.task
         ends = [at for at in (task.attempt_deadline_at, task.execution_deadline_at) if at]
         return datetime.fromtimestamp(min(ends) / 1000, UTC) if ends else None
+
+    @functools.cached_property
+    def cancelled(self) -> asyncio.Event:
+        """Set when somebody has cancelled the run."""
+        return asyncio.Event()
+
+    @functools.cached_property
+    def lost(self) -> asyncio.Event:
+        """Set when the lease is gone, for whatever reason: change nothing more."""
+        return asyncio.Event()
 
     @property
     def task(self) -> ClaimedTask:
@@ -427,9 +433,6 @@ class Context:
         await self._guard(self._emitter.emit(frame))
 
     # How.
-
-    async def _fetch(self, name: str) -> StepView | None:
-        return await self._task.ask(GetStep(execution_id=self.execution_id, step_name=name))
 
     def _of(self, kind: Callable[..., R], **fields: Any) -> R:
         return kind(execution_id=self._task.execution_id, fence=self._task.task.fence, **fields)

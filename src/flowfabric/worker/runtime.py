@@ -256,7 +256,7 @@ class Runtime:
                 await self._room.wait()
                 continue
             try:
-                tasks = await self._take(room)
+                self._ahead.extend(await self._take(room))
             except StoreClosed:
                 return
             except FlowFabricError as error:
@@ -267,7 +267,6 @@ class Runtime:
                 await backoff.pause()
                 continue
             backoff.reset()
-            self._ahead += tasks
             self._start()
 
     async def _take(self, room: int) -> list[ClaimedTask]:

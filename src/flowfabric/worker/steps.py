@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Awaitable, Callable
 from typing import Final
 
 from flowfabric.model import checks
-from flowfabric.model.contracts.lease import StepView, Task
+from flowfabric.model.contracts.lease import StepView
+from flowfabric.model.contracts.reads import GetStep
 from flowfabric.model.errors import invalid
 from flowfabric.worker.faults import StepMismatch
+from flowfabric.worker.tasks import ClaimedTask
 
 WAIT: Final = "wait:"
 SLEEP: Final = "sleep"
@@ -34,20 +34,20 @@ def check_name(name: str) -> None:
 
 
 class Steps:
-    """The steps of one run of a handler. `fetch` reads a stored step that did not come with the task."""
+    """The steps of one run of a handler: those that came with its task, and those that did not fit into it."""
 
-    def __init__(self, task: Task, fetch: Callable[[str], Awaitable[StepView | None]]) -> None:
-        self._stored = {step.name: step for step in task.steps}
-        self._places = {step.call_index: step.name for step in task.steps}
-        self._more = task.step_count > len(task.steps)
-        self._fetch = fetch
+    def __init__(self, task: ClaimedTask) -> None:
+        came = task.task.steps
+        self._stored = {step.name: step for step in came}
+        self._places = {step.call_index: step.name for step in came}
+        self._more = task.task.step_count > len(came)
+        self._task = task
         self._asked: list[str] = []
-        self._repeats: Counter[str] = Counter()
+        self._repeats: dict[str, int] = {}
 
     def ask(self, name: str) -> tuple[str, int]:
         """Ask for the next step: its name, with a number when it repeats, and its place among the calls."""
-        self._repeats[name] += 1
-        count = self._repeats[name]
+        count = self._repeats[name] = self._repeats.get(name, 0) + 1
         unique = name if count == 1 else f"{name}#{count}"
         place = len(self._asked)
         self._asked.append(unique)
@@ -58,7 +58,7 @@ class Steps:
         """Return what is stored of a step, if anything is."""
         found = self._stored.get(name)
         if found is None and self._more:
-            found = await self._fetch(name)
+            found = await self._task.ask(GetStep(execution_id=self._task.execution_id, step_name=name))
         return found
 
     def _check(self, name: str, place: int) -> None:

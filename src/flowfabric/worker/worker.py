@@ -251,6 +251,7 @@ class Worker:
     def let_go(self, hold: Hold) -> None:
         """Renew a lease no longer, and have its permit back; called once for each task."""
         self.renewer.drop(hold)
+        hold.on_loss = None  # it leads back to the task, which then would wait for the garbage collector
         self._permits += 1
 
     # Besides.
