@@ -148,7 +148,7 @@ async def test_times_are_told_as_people_read_them(ff: Driver) -> None:
     wait = await suspended(ff, timeout_ms=7_200_000, timeout_behavior="expire")
     (because,) = (await describe(ff, wait.execution_id)).because
     assert re.search(
-        r"waits for .* since .* \(0ms ago\); expires if nothing comes until .* \(in 2h\)$", because.detail
+        r"waits for .* since .* \(0ms ago\); if nothing comes, it expires at .* \(in 2h\)$", because.detail
     )
     asleep = await suspended(
         ff, timeout_only(), seed=False, timeout_ms=90_000, timeout_behavior="auto_resume"

@@ -146,7 +146,7 @@ def _suspended(space: Workspace, run: Execution) -> Because:
         words = f"{words}; {_count(came, 'signal')} counted so far"
     if ends:
         then = _ENDS.get(suspension.timeout_behavior, suspension.timeout_behavior)
-        words = f"{words}; {then} if nothing comes {_until(ends, space.now)}"
+        words = f"{words}; if nothing comes, it {then} at {_moment(ends)} (in {_span(ends - space.now)})"
     return Because(str(run.blocking_reason), words)
 
 
