@@ -84,6 +84,27 @@ async def test_input_comes_from_files_and_pipes(place: Place, ff: Ff, tmp_path: 
         assert ended.json == "AP8="
 
 
+async def test_many_are_submitted_one_for_each_line(place: Place, ff: Ff, tmp_path: Any) -> None:
+    path = tmp_path / "inputs.jsonl"
+    path.write_text("\n".join(f'{{"name": "{number}"}}' for number in range(450)) + "\n\n", "utf-8")
+    ended = await ff("submit", "greet", "--each", str(path), "--key", "batch", "--tag", "of=batch")
+    ids = ended.out.split()
+    assert (ended.code, ended.err, len(ids), len(set(ids))) == (0, "", 450, 450)
+    again = await ff("submit", "greet", "--each", "-", "--key", "batch", "--json", stdin=path.read_bytes())
+    assert [each["execution_id"] for each in again.lines] == ids
+    assert {each["duplicate"] for each in again.lines} == {True}
+    assert (await ff.json("inspect", ids[449]))["input"] == {"name": "449"}
+    (lane,) = await ff.json("lanes")
+    assert lane["counts"]["waiting"] == 450
+
+
+async def test_a_bad_line_submits_nothing(place: Place, ff: Ff) -> None:
+    ended = await ff("submit", "greet", "--each", "-", stdin=b'{"name": "a"}\nname=b\n')
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("ff: each: line 2 is no JSON")
+    assert await ff.json("ps") == []
+
+
 async def test_a_key_finds_what_was_submitted_before(place: Place, ff: Ff) -> None:
     first = await ff.json("submit", "greet", "name=a", "--key", "k", "--delay", "1h", "--priority", "5")
     again = await ff.json("submit", "greet", "name=a", "--key", "k")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,9 @@ def test_damage_is_told_and_mended(backend: Backend, capsys: pytest.CaptureFixtu
         code = main(["admin", "repair", *backend.flags, *arguments])
         return code, capsys.readouterr().out.splitlines()
 
+    code, (told,) = run("--look", "--json")
+    found = json.loads(told)
+    assert (code, found["checked"], len(found["wrong"]), found["fixed"]) == (1, 1, 1, False)
     code, lines = run("--look")
     assert (code, lines[-1]) == (1, "1 executions compared: 1 entry wrong")
     assert "tall" in lines[0]

@@ -74,7 +74,7 @@ class Terminal:
 
 @asynccontextmanager
 async def on_terminal(
-    *command: str, folder: Path, environ: dict[str, str], columns: int = 200
+    *command: str, folder: Path | str, environ: dict[str, str], columns: int = 200
 ) -> AsyncIterator[tuple[asyncio.subprocess.Process, Terminal]]:
     """Start a program on a terminal, and be sure that it ends."""
     ours, theirs = pty.openpty()

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import flowfabric
 from flowfabric.cli import (
     admin,
+    bench,
     completion,
     dev,
     doctor,
@@ -29,7 +30,7 @@ from flowfabric.server.variables import BadSetting
 
 ROOMS = (
     dev, server, working, submitting, listing, looking, following, signalling, operating, migrating,
-    doctor, admin,
+    doctor, bench, admin,
 )  # fmt: skip
 """Each adds its commands, in the order of the list that `ff --help` prints."""
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from flowfabric.cli.desk import partitions
+from flowfabric.cli.progress import Progress
+from flowfabric.cli.screen import Screen
 from flowfabric.model.errors import FlowFabricError, invalid
 from flowfabric.server.variables import BadSetting
 from flowfabric.storage import open_unseeded
@@ -28,6 +30,7 @@ def add(actions: Any) -> None:
     parser.add_argument(
         "--look", action="store_true", help="change nothing; end with 1 when something is wrong"
     )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     parser.set_defaults(run=repair)
 
 
@@ -37,13 +40,17 @@ def repair(given: argparse.Namespace) -> int:
         url = store_url(given.store)
         if family(url) == EMBEDDED and not Path(sqlite_parts(url)[0]).exists():
             raise invalid("store", f"there is no file {url}")  # opening it would make one
-        report = asyncio.run(_repair(url, fix=not given.look))
+        report = asyncio.run(_repair(url, fix=not given.look, quiet=given.json))
     except (FlowFabricError, BadSetting) as error:
         print(f"ff: {error}", file=sys.stderr)
         return FAILED
-    for sentence in report.wrong:
-        print(sentence)
-    print(f"{report.checked} executions compared: {_verdict(report)}")
+    screen = Screen()
+    if given.json:
+        screen.json(report)
+    else:
+        for sentence in report.wrong:
+            screen.line(sentence)
+        screen.line(f"{report.checked} executions compared: {_verdict(report)}")
     return FOUND if report.wrong and not report.fixed else 0
 
 
@@ -54,9 +61,10 @@ def _verdict(report: RepairReport) -> str:
     return f"{entries} mended" if report.fixed else f"{entries} wrong"
 
 
-async def _repair(url: str, *, fix: bool) -> RepairReport:
+async def _repair(url: str, *, fix: bool, quiet: bool) -> RepairReport:
     store = await open_unseeded(url, partitions=partitions())
     try:
-        return await store.repair(fix=fix)
+        async with Progress("comparing indexes with records", quiet=quiet):
+            return await store.repair(fix=fix)
     finally:
         await store.close()
