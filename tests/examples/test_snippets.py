@@ -24,6 +24,7 @@ TYPED_BY = {
     "http-session": "tests/server/test_session.py",
     "operating": "tests/examples/test_guide_operating.py",
     "server": "tests/examples/test_guide_server.py",
+    "tasks": "tests/examples/test_guide_tasks.py",
     "tutorial": "tests/examples/test_tutorial.py",
     "valkey": "tests/examples/test_guide_server.py",
     "waiting-for-people": "tests/examples/test_guide_waiting.py",

@@ -66,13 +66,22 @@ class Run(Generic[R_co]):
         print(await run.result(timeout="1m"))
     """
 
-    def __init__(self, home: Home, execution_id: str, returns: Any = Any, *, duplicate: bool = False) -> None:
+    def __init__(
+        self,
+        home: Home,
+        execution_id: str,
+        returns: Any = Any,
+        *,
+        codec: Codec | None = None,
+        duplicate: bool = False,
+    ) -> None:
         self.id = execution_id
         """Names it everywhere: `app.run(id)`, `ff inspect ID`."""
         self.duplicate = duplicate
         """Whether it was there already when it was submitted."""
         self._home = home
         self._returns = returns
+        self._codec = codec or home.codec
 
     def __repr__(self) -> str:
         return f"Run({self.id!r})"
@@ -98,9 +107,7 @@ class Run(Generic[R_co]):
         if view.result is None:
             return None  # type: ignore[return-value] # completed without a result: the task's type says None
         try:
-            found: R_co = decode_value(
-                view.result.data, view.result.encoding, self._returns, self._home.codec
-            )
+            found: R_co = decode_value(view.result.data, view.result.encoding, self._returns, self._codec)
         except DecodeFault as fault:
             problem = f"{fault.text}; read it untyped: app.run({self.id!r})"
             raise invalid(f"result{fault.path and '.'}{fault.path}", problem) from fault

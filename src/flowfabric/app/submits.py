@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from flowfabric.app.run import Run
+from flowfabric.codecs import Codec
 from flowfabric.model.contracts.create import CreateExecution
 from flowfabric.worker.context import Context
 from flowfabric.worker.sync_context import SyncContext
@@ -28,6 +29,8 @@ class Call(Generic[R_co]):
     """How long it waits from its submission on."""
     returns: Any
     """The type of its result."""
+    codec: Codec | None = None
+    """How its result is read; none: as the app does."""
 
 
 class Submits:

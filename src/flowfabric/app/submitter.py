@@ -47,7 +47,9 @@ class Core:
         """Return the handle of a run, whose task says of which type its result is."""
         registry = self.registry
         known = registry.by_kind.get(task) if isinstance(task, str) else task and registry.find(task)
-        return Run(self.home, execution_id, registry.handler(known).returns if known else Any)
+        if not known:
+            return Run(self.home, execution_id)
+        return Run(self.home, execution_id, registry.handler(known).returns, codec=known.codec)
 
 
 class Submitter(Submits):
@@ -66,10 +68,11 @@ class Submitter(Submits):
         declared = core.registry.by_kind.get(task) if isinstance(task, str) else core.registry.find(task)
         if declared is None:
             assert isinstance(task, str), "a function that is no task was refused"
-            return self._prepared(task, NOTHING, b"", self._untyped(args, kwargs), Any)
+            return Call(self._prepared(task, NOTHING, b"", self._untyped(args, kwargs)), Any)
         handler = core.registry.handler(declared)
         written = handler.signature.bind(args, kwargs)
-        return self._prepared(declared.kind, declared.options, declared.policy, written, handler.returns)
+        command = self._prepared(declared.kind, declared.options, declared.policy, written)
+        return Call(command, handler.returns, declared.codec)
 
     def _untyped(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bytes, str]:
         """Write arguments for a task that only others know: by name, or one value as the whole input."""
@@ -83,11 +86,11 @@ class Submitter(Submits):
             raise InvalidInput(str(fault)) from fault
 
     def _prepared(
-        self, kind: str, defaults: Options, policy: bytes, written: tuple[bytes, str], returns: Any
-    ) -> Call[Any]:
+        self, kind: str, defaults: Options, policy: bytes, written: tuple[bytes, str]
+    ) -> CreateExecution:
         own = self._options
         said = own.over(defaults) if self._says_something else defaults
-        command = CreateExecution(
+        return CreateExecution(
             execution_id=new_uuid(),
             execution_kind=kind,
             lane_id=said.lane or DEFAULT_LANE,
@@ -101,7 +104,6 @@ class Submitter(Submits):
             fairness_key=said.fairness_key or "",
             delay_ms=None if said.delay is None else millis(said.delay, "delay"),
         )
-        return Call(command, returns)
 
     async def _submit(self, call: Call[R]) -> Run[R]:
         store = await self._core.connection.get()
@@ -126,7 +128,7 @@ class Submitter(Submits):
 
     def _run(self, call: Call[R], reply: Created | Duplicate) -> Run[R]:
         duplicate = isinstance(reply, Duplicate)
-        return Run(self._core.home, reply.execution_id, call.returns, duplicate=duplicate)
+        return Run(self._core.home, reply.execution_id, call.returns, codec=call.codec, duplicate=duplicate)
 
 
 def _placed(call: Call[Any], store: Commands) -> CreateExecution:
