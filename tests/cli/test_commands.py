@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from flowfabric.model.contracts.create import CreateExecution
 from flowfabric.model.ids import spread
 from flowfabric.worker import Context
 from support.commands import Ff
+from support.terminal import INTERRUPT, on_terminal
 from support.working import Place
 
 
@@ -215,6 +217,22 @@ async def test_a_live_list_goes_on(place: Place, ff: Ff) -> None:
     process.send_signal(signal.SIGINT)
     _, said = await process.communicate()
     assert (process.returncode, said) == (130, b"")
+
+
+async def test_a_live_list_is_drawn_over_the_one_before(place: Place, ff: Ff) -> None:
+    for number in range(60):
+        await place.submit(f"kind{number}", {})
+    command = [sys.executable, "-m", "flowfabric.cli", "ps", "--live", "--limit", "200"]
+    async with on_terminal(*command, folder=".", environ=ff.environ) as (process, terminal):
+        await terminal.until("kind59")
+        await terminal.until("kind13")
+        await place.submit("last", {})
+        await terminal.until("last")
+        terminal.type(INTERRUPT)
+        await terminal.end()
+        assert await process.wait() == 130
+    assert "kind12" not in terminal.shown  # it is as high as the terminal, and does not scroll
+    assert "Traceback" not in terminal.shown
 
 
 async def test_ids_may_be_short_when_one_is_meant(place: Place, ff: Ff) -> None:

@@ -10,6 +10,8 @@ import pytest
 
 import flowfabric
 from flowfabric.cli import main
+from flowfabric.cli.completion import subcommands
+from flowfabric.cli.main import build_parser
 
 
 def ff(*arguments: str, timeout: float = 50) -> subprocess.CompletedProcess[str]:
@@ -40,3 +42,13 @@ def test_a_path_that_cannot_be_used_is_explained(tmp_path: Path) -> None:
     assert ended.returncode == 4
     assert ended.stderr.startswith("ff: ")
     assert ended.stderr.count("\n") == 1
+
+
+def test_every_command_that_tells_something_has_it_as_json() -> None:
+    without = set()
+    for name, _, parser in subcommands(build_parser()):
+        for inner, _, command in [*subcommands(parser)] or [("", "", parser)]:
+            if "--json" not in command.format_help():
+                without.add(f"{name} {inner}".strip())
+    # These run until they are stopped, or print a script.
+    assert without == {"completion", "dev", "worker"}

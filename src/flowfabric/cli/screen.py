@@ -33,6 +33,10 @@ STATES: Final = {
 NARROW: Final = 6
 """No column is cut shorter."""
 GAP: Final = "  "
+HOME: Final = "\x1b[H"
+REST_OF_LINE: Final = "\x1b[K"
+BELOW: Final = "\x1b[J"
+CLEAR: Final = "\x1b[2J"
 
 
 class Screen:
@@ -101,6 +105,29 @@ class Screen:
         wide = max(map(len, shown), default=0)
         for name, value in shown.items():
             self.line(f"{indent}{self.paint(name.ljust(wide), 'dim')}{GAP}{self.state(value)}")
+
+
+class Picture(Screen):
+    """A screenful that is drawn over the one before, so that nothing flickers and nothing scrolls."""
+
+    def __init__(self, out: TextIO | None = None) -> None:
+        super().__init__(out)
+        self._lines: list[str] = []
+
+    def line(self, text: str = "") -> None:
+        """Add a line; what is below the lowest one of the terminal is not shown."""
+        self._lines.append(text)
+
+    def draw(self) -> None:
+        """Show it, and begin anew."""
+        shown = self._lines[: shutil.get_terminal_size().lines - 1]
+        self._lines = []
+        print(
+            HOME + "".join(f"{line}{REST_OF_LINE}\n" for line in shown) + BELOW,
+            end="",
+            file=self._out,
+            flush=True,
+        )
 
 
 def fitted(widths: list[int], room: int) -> list[int]:
