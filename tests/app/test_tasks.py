@@ -160,12 +160,12 @@ def test_one_context_will_do() -> None:
 def test_context_is_that_of_the_kind_of_function() -> None:
     async def awaits(ctx: SyncContext) -> None: ...
     def waits(ctx: Context) -> None: ...
-    def elsewhere(ctx: SyncContext) -> None: ...
+    def elsewhere(ctx: Context) -> None: ...
 
     for function, executor, problem in (
         (awaits, None, "ctx must be a Context, because the task is written with async def"),
         (waits, None, "ctx must be a SyncContext, because the task is written with def"),
-        (elsewhere, "process", "there is no context in a process of its own: leave ctx out"),
+        (elsewhere, "process", "ctx must be a SyncContext, because the task runs in a process of its own"),
     ):
         app = FlowFabric()
         app.task(executor=executor)(function)  # type: ignore[arg-type] # one of the three words

@@ -129,3 +129,7 @@ def test_constraints_of_annotated_types_hold() -> None:
     with pytest.raises(DecodeFault, match="<= 3"):
         decode_value(b"4", "json", small)
     assert decode_value(b"4", "json", Annotated[int, ["a note that cannot be hashed"]]) == 4
+
+
+def test_an_object_is_whatever_it_is() -> None:
+    assert decode_value(b'[1,{"a":[]}]', "json", list[object]) == [1, {"a": []}]

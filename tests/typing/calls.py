@@ -105,6 +105,18 @@ async def waits_do_too(ctx: Context, sync: SyncContext) -> None:
     sync.wait_for_signal("a", count="some")  # type: ignore[call-overload]
 
 
+def steps_of_plain_functions_do_too(ctx: SyncContext) -> None:
+    assert_type(ctx.step("a", len, "text"), int)
+    assert_type(ctx.step("b", double, 2), int)
+
+    @ctx.step("c")
+    def half(n: int) -> float:
+        return n / 2
+
+    assert_type(half(1), float)
+    half("1")  # type: ignore[arg-type]
+
+
 async def children_do_too(ctx: Context, sync: SyncContext) -> None:
     assert_type(await (await ctx.submit(double, 1)).result(), int)
     assert_type(await (await ctx.submit(review, "text")).result(), dict[str, bool])

@@ -8,13 +8,10 @@ import threading
 import weakref
 from typing import Any
 
-import pytest
-
 from flowfabric.model.contracts.reads import GetResult
-from flowfabric.model.errors import InvalidInput
 from flowfabric.model.records import Result
 from flowfabric.worker import Layer, Permanent, Retry, Runtime, WorkerSettings
-from support.working import Context, Place, handler, table
+from support.working import Context, Place, table
 
 NO_RETRY = {"retry_policy": {"max_retries": 0}}
 AT_ONCE = {"retry_policy": {"max_retries": 3, "backoff": {"type": "fixed", "delay_ms": 0}}}
@@ -240,32 +237,3 @@ async def test_running_handlers_get_their_grace(place: Place) -> None:
         go.set()
         await stopping
     assert await place.result(id_) == "done"
-
-
-def in_a_process(n: int) -> dict[str, Any]:
-    return {"doubled": 2 * n, "main": threading.current_thread().name}
-
-
-def crashing() -> None:
-    import os  # noqa: PLC0415
-
-    os._exit(3)
-
-
-async def test_a_process_of_its_own(place: Place) -> None:
-    double, crash = handler(in_a_process, "process"), handler(crashing, "process")
-    async with place.runtime(double, crash):
-        assert await place.result(await place.submit("in_a_process", 4)) == {
-            "doubled": 8,
-            "main": "MainThread",
-        }
-        run = await place.ended(await place.submit("crashing", policy=NO_RETRY))
-    assert run.failure_category == "infra_crash"
-    assert "code 3" in run.failure_reason
-
-
-async def test_a_process_of_its_own_has_no_context(place: Place) -> None:
-    async def work(ctx: Context) -> None: ...
-
-    with pytest.raises(InvalidInput, match="work runs in a process of its own"):
-        place.runtime(handler(work, "process"))

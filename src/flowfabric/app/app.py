@@ -120,7 +120,7 @@ class FlowFabric(Submitter):
         Its kind is its name; a `version` from the second on makes it `name@2`, a kind of its own, so that work that is
         under way keeps the code that it began with. `options` are those of `Options`, but for `delay` and `key`; they
         hold for every submission that says nothing else. `def` runs in a thread, `async def` on the event loop, and
-        with `executor="process"` it runs in a process of its own, without a context.
+        with `executor="process"` it runs in a process of its own, where its context is a `SyncContext`.
 
         A second task of the same kind is refused, and so is what cannot be a task: both raise at once.
         """

@@ -64,13 +64,12 @@ class Declared:
     def _check_context(self, names: list[str], hints: Mapping[str, Any]) -> None:
         if len(names) > 1:
             raise TypeError(f"{self.kind}: {' and '.join(names)} both ask for the context: one will do")
-        if names and self.executor == "process":
-            raise TypeError(f"{self.kind}: there is no context in a process of its own: leave {names[0]} out")
         fitting = Context if self.executor == "loop" else SyncContext
         if names and hints[names[0]] is not fitting:
-            kind = "async def" if self.executor == "loop" else "def"
+            because = {"loop": "is written with async def", "thread": "is written with def"}
             raise TypeError(
-                f"{self.kind}: {names[0]} must be a {fitting.__name__}, because the task is written with {kind}"
+                f"{self.kind}: {names[0]} must be a {fitting.__name__}, because the task "
+                + because.get(self.executor, "runs in a process of its own")
             )
 
 

@@ -156,6 +156,8 @@ def _kept_decoder(type_: Any) -> msgspec.json.Decoder[Any]:
 
 def _load(type_: Any, value: Any) -> Any:
     """Turn what msgspec has read into a type that it does not know."""
+    if type_ is object:
+        return value
     read = getattr(type_, "model_validate_json", None)
     if read is None:
         name = getattr(type_, "__qualname__", str(type_))

@@ -131,8 +131,7 @@ class Context:
     @functools.cached_property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
         """A logger that knows the ids of this run."""
-        ids = {"execution_id": self.execution_id, "attempt": self.attempt, "kind": self._task.execution_kind}
-        return _Bound(logging.getLogger(f"flowfabric.task.{self._task.execution_kind}"), ids)
+        return bound_log(self._task.execution_kind, self.execution_id, self.attempt)
 
     # Steps.
 
@@ -188,17 +187,22 @@ class Context:
     ) -> Any:
         found = await self._steps.find(name)
         if found is not None:
-            return decode_value(found.result, found.encoding, _returned(fn), self._codec)
+            return decode_value(found.result, found.encoding, returned_by(fn), self._codec)
         value = await _called(fn, args, kwargs)
         return await self._keep(name, place, value, fn)
 
     async def _keep(self, name: str, place: int, value: Any, fn: Callable[..., Any]) -> Any:
         result, encoding = encode_value(value, self._codec)
+        kept = await self._put(name, place, result, encoding)
+        return value if kept is None else decode_value(*kept, returned_by(fn), self._codec)
+
+    async def _put(self, name: str, place: int, result: bytes, encoding: str) -> tuple[bytes, str] | None:
+        """Store a result; return another one that was there before, if there was."""
         put = self._of(PutStep, step_name=name, result=result, encoding=encoding, call_index=place)
         answer = await self._send(put)
         if isinstance(answer, StepExisting) and answer.result != result:
-            return decode_value(answer.result, answer.encoding, _returned(fn), self._codec)
-        return value
+            return answer.result, answer.encoding
+        return None
 
     # Waiting.
 
@@ -452,6 +456,12 @@ class Context:
         return LeaseLost(str(error)) if is_loss(error) else error
 
 
+def bound_log(kind: str, execution_id: str, attempt: int) -> logging.LoggerAdapter[logging.Logger]:
+    """Return the logger of a kind, which adds the ids of a run."""
+    ids = {"execution_id": execution_id, "attempt": attempt, "kind": kind}
+    return _Bound(logging.getLogger(f"flowfabric.task.{kind}"), ids)
+
+
 class _Bound(logging.LoggerAdapter[logging.Logger]):
     """Adds the ids of a run to every record."""
 
@@ -472,7 +482,7 @@ async def _called(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping
 
 
 @functools.lru_cache(maxsize=1_024)
-def _returned(fn: Callable[..., Any]) -> Any:
+def returned_by(fn: Callable[..., Any]) -> Any:
     """Return the type that a function says it returns."""
     try:
         return hints_of(fn).get("return", Any)

@@ -61,6 +61,9 @@ class StepMismatch(Exception):
             "(`@app.task(version=2)`), or replay the run from the step before."
         )
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.stored, self.asked)
+
 
 class InvalidArguments(Exception):
     """The input does not fit the parameters of the handler, which was not run."""

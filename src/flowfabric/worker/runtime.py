@@ -33,8 +33,9 @@ from flowfabric.worker.faults import (
     Stopping,
     is_loss,
 )
-from flowfabric.worker.handlers import Handler, Resolver, WorkerSettings
+from flowfabric.worker.handlers import Executor, Handler, Resolver, WorkerSettings
 from flowfabric.worker.layers import Layer
+from flowfabric.worker.remote import Facts
 from flowfabric.worker.sending import Backoff, transient
 from flowfabric.worker.sync_context import SyncContext
 from flowfabric.worker.tasks import ClaimedTask
@@ -95,11 +96,6 @@ class Runtime:
     ) -> None:
         if not handlers:
             raise invalid("handlers", "a worker needs at least one task to run")
-        for each in handlers.values():
-            if each.executor == "process" and each.context:
-                raise invalid(
-                    "executor", f"{each.kind} runs in a process of its own, where there is no context"
-                )
         given = settings or WorkerSettings()
         lanes = given.lanes or tuple(dict.fromkeys(handler.lane for handler in handlers.values()))
         self.settings = replace(given, lanes=lanes)
@@ -430,10 +426,10 @@ class Runtime:
             values[name] = self._resolver.get(type_)
         if handler.context:
             context = running.context = Context(task, handler.codec, self._submitter)
-            values[handler.context] = context if handler.executor == "loop" else SyncContext(context)
-        if handler.executor == "process":
-            return self._processes.run(running, handler.function, values)
+            values[handler.context] = _CONTEXTS[handler.executor](context)
         placed, named = handler.signature.order(values)
+        if handler.executor == "process":
+            return self._processes.run(running, handler.function, placed, named, running.context)
         if handler.executor == "thread":
             return in_thread(partial(handler.function, *placed, **named), running)
         if handler.kind in self._async:
@@ -449,6 +445,14 @@ class Runtime:
     def _in_threads(self) -> list[str]:
         kinds = (running.handler for running in list(self._running.values()))
         return sorted({handler.kind for handler in kinds if handler.executor == "thread"})
+
+
+_CONTEXTS: Final[Mapping[Executor, Callable[[Context], Any]]] = {
+    "loop": lambda context: context,
+    "thread": SyncContext,
+    "process": Facts.of,
+}
+"""What stands for the context where a handler runs."""
 
 
 async def _plainly(function: Callable[..., Any], placed: list[Any], named: dict[str, Any]) -> Any:
