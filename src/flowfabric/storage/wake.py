@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Container, Iterable
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -21,6 +21,8 @@ from flowfabric.model.state import Outcome, Ownership, Phase
 
 EVERYTHING: Final = "*"
 """Wakes every listener; sent when the exact topics are too many or unknown."""
+KINDS: Final = frozenset({"lane", "execution", "worker", "feed", "due"})
+"""What stands before the name in a topic."""
 _ACTIVE: Final = Phase.ACTIVE
 _LEASED: Final = Ownership.LEASED
 _TAKEN: Final = (Outcome.CANCELLED, Outcome.EXPIRED)
@@ -58,13 +60,10 @@ class Hub:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._listeners: dict[str, set[Listener]] = {}
+        self.kinds: dict[str, int] = {}
+        """The kinds of topics that somebody in this process listens to, and to how many of each."""
         self.horizon = NEVER
         """Until when nothing is due, as far as the engine knows; only what falls due earlier wakes it."""
-
-    @property
-    def unheard(self) -> bool:
-        """Whether nobody listens in this process."""
-        return not self._listeners
 
     def expect(self, due_at: int) -> None:
         """Lower the horizon to a time at which something is due; 0 forgets all that was expected."""
@@ -77,7 +76,10 @@ class Hub:
         listener = Listener(frozenset(topics))
         with self._lock:
             for topic in listener.topics:
-                self._listeners.setdefault(topic, set()).add(listener)
+                if topic not in self._listeners:
+                    self._listeners[topic] = set()
+                    self._count(topic, 1)
+                self._listeners[topic].add(listener)
         try:
             yield listener
         finally:
@@ -87,6 +89,15 @@ class Hub:
                     listeners.discard(listener)
                     if not listeners:
                         del self._listeners[topic]
+                        self._count(topic, -1)
+
+    def _count(self, topic: str, n: int) -> None:
+        kind = topic.partition(":")[0]
+        count = self.kinds.get(kind, 0) + n
+        if count:
+            self.kinds[kind] = count
+        else:
+            del self.kinds[kind]
 
     def publish(self, topics: Iterable[str], due_at: int = 0) -> None:
         """Wake whoever listens to any of the topics, from any thread."""
@@ -106,21 +117,22 @@ class Hub:
             listener.wake()
 
 
-def topics_of(space: Workspace) -> tuple[set[str], int]:
-    """Say whom a saved group wakes, and the earliest time at which something in it falls due."""
+def topics_of(space: Workspace, kinds: Container[str] = KINDS) -> tuple[set[str], int]:
+    """Say whom of these kinds a saved group wakes, and the earliest time at which something in it falls due."""
     topics: set[str] = set()
     due_at = 0
-    for (kind, key), _, _ in space.changes():
-        if kind == "lane":
-            topics.add(f"lane:{key[0]}")
-    for move in space.moves():
-        topics.add(f"execution:{move.execution_id}")
-        due_at = _earlier(due_at, _of_move(topics, move))
-    if space.events:
+    if "lane" in kinds:
+        for (kind, key), _, _ in space.changes():
+            if kind == "lane":
+                topics.add(f"lane:{key[0]}")
+    if "execution" in kinds:
+        topics.update(f"execution:{move.execution_id}" for move in space.moves())
+        topics.update(f"execution:{effect.key[0]}" for effect in space.effects if effect.kind == "frame")
+    if "feed" in kinds and space.events:
         topics.add("feed")
-    for effect in space.effects:
-        if effect.kind == "frame":
-            topics.add(f"execution:{effect.key[0]}")
+    for move in space.moves():
+        if at := _of_move(topics, move):
+            due_at = min(due_at, at) if due_at else at
     return topics, due_at
 
 
@@ -139,7 +151,3 @@ def _of_move(topics: set[str], move: Move) -> int:
 def _taken(run: Execution) -> bool:
     """Whether what has left its holder was taken from it, as far as one can see; what it ended itself was not."""
     return run.lifecycle_phase is _ACTIVE or run.terminal_outcome in _TAKEN
-
-
-def _earlier(first: int, second: int) -> int:
-    return min(first, second) if first and second else first or second

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import os
 import socket
@@ -79,6 +80,7 @@ class Worker:
         """Whether the store is asked before it is waited for; one that waits itself needs to be asked only once."""
         self._owns_store = False
         self._unanswered: Claim | None = None
+        self._numbers = itertools.count(1)
         self._permits = permits or max(1, settings.concurrency)
         self._tasks: tuple[asyncio.Task[None], ...] = ()
 
@@ -190,11 +192,10 @@ class Worker:
         return self.adopt(claimed.tasks, time.monotonic() - age if age else sent)
 
     def _claim(self, count: int, kinds: tuple[str, ...] | None) -> Claim:
-        mint = new_uuid()
         return Claim(
-            worker_id=self.worker_id, worker_instance_id=self.instance_id, lanes=self.settings.lanes, mint=mint,
-            claim_id=mint, kinds=kinds, namespace=self.settings.namespace, capabilities=self.settings.capabilities,
-            max_tasks=count, lease_ttl_ms=self.lease_ttl_ms,
+            worker_id=self.worker_id, worker_instance_id=self.instance_id, lanes=self.settings.lanes, kinds=kinds,
+            namespace=self.settings.namespace, capabilities=self.settings.capabilities, mint=new_uuid(),
+            claim_id=str(next(self._numbers)), max_tasks=count, lease_ttl_ms=self.lease_ttl_ms,
         )  # fmt: skip
 
     def adopt(self, tasks: Sequence[Task], since: float) -> list[ClaimedTask]:
