@@ -104,6 +104,7 @@ HIDDEN: Final = {
     "CircuitBreaker": {"before", "after"},
     "Tracing": {"after"},
     "Metrics": {"after"},
+    "SqliteStore": {"take_baton", "drop_baton", "collect", "repair", "dump", "close", "partitions"},
     "HttpClient": {
         "apply", "apply_many", "claim_within", "end_within", "make_link", "partitions", "read", "subscribe",
         "tail_within",

@@ -47,7 +47,7 @@ AT_ONCE: Final = 16
 class HttpClient(Inside):
     """A running server, used as a store is: `async with await HttpClient.open("http://localhost:9090") as ff: …`.
 
-    Clients and workers need not know whether they hold this or a store. What stays inside the server is refused with
+    It offers what `Commands` names: clients and workers need not know whether they hold this or a store. What stays inside the server is refused with
     `not_offered`, which says what to do instead.
     """
 

@@ -40,7 +40,7 @@ def wall_clock() -> int:
 
 
 class SqliteStore(Front):
-    """Executions in a file, or in memory with the path `:memory:`."""
+    """Executions in a file, or in memory with the path `:memory:`; it offers what `Upkeep` names."""
 
     def __init__(self, path: str, writer_session: Session, clock: Clock, partitions: Partitions) -> None:
         super().__init__(clock, partitions)
