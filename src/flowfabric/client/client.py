@@ -47,8 +47,8 @@ AT_ONCE: Final = 16
 class HttpClient(Inside):
     """A running server, used as a store is: `async with await HttpClient.open("http://localhost:9090") as ff: …`.
 
-    It offers what `Commands` names: clients and workers need not know whether they hold this or a store. What stays inside the server is refused with
-    `not_offered`, which says what to do instead.
+    It offers what `Commands` names: clients and workers need not know whether they hold this or a store. What stays
+    inside the server is refused with `not_offered`, which says what to do instead.
     """
 
     def __init__(self, address: Address, partitions: Partitions, transport: Transport) -> None:
