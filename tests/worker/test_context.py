@@ -303,6 +303,26 @@ async def test_summary_and_progress(place: Place) -> None:
     assert b"draft" not in summary.document
 
 
+async def test_what_was_emitted_before_a_failure_is_there_when_it_is_told(place: Place) -> None:
+    async def work(ctx: Context) -> None:
+        for n in range(300):
+            await ctx.emit("token", str(n))
+        raise ValueError("no more")
+
+    def plain(ctx: SyncContext) -> None:
+        ctx.emit("token", "a")
+        ctx.emit("token", "b")
+        raise ValueError("no more")
+
+    async with place.runtime(work, plain):
+        for kind, texts in (("work", [str(n) for n in range(300)]), ("plain", ["a", "b"])):
+            id_ = await place.submit(kind, policy=NO_RETRY)
+            assert (await place.ended(id_)).failure_reason == "ValueError: no more"
+            page = await place.store.read(ReadStream(execution_id=id_, attempt_index=0, count=1000))
+            assert [view.frame.payload.decode() for view in page.frames] == texts
+            assert page.closed_reason == "attempt_failure"
+
+
 async def test_a_plain_function_has_the_same(place: Place) -> None:
     def work(ctx: SyncContext, text: str) -> Any:
         first = ctx.step("upper", text.upper)
