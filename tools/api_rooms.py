@@ -59,7 +59,7 @@ ROOMS: Final = (
         "testing",
         "The test kit",
         "For tests of your tasks. Guide: [testing](../../guides/testing.md).",
-        {"flowfabric.testing": ("Lab()", "Clock", "StillRunning")},
+        {"flowfabric.testing": ("Lab()", "Clock", "StillRunning", "SyncLab()", "SyncClock")},
     ),
     Room(
         "worker",
@@ -91,6 +91,8 @@ TWINS: Final = {
     "SyncRun": "Run",
     "SyncContext": "Context",
     "SyncChild": "Child",
+    "SyncLab": "Lab",
+    "SyncClock": "Clock",
 }
 """Those that do what others do, without `await`: their methods are only listed."""
 FIRST: Final = ("task", "submit", "options", "submit_many", "call", "run", "worker")
