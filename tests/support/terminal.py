@@ -16,8 +16,8 @@ from pathlib import Path
 
 INTERRUPT = "\x03"
 """What Ctrl-C types."""
-SILENCE_SECONDS = 20
-"""Who says nothing for so long is asked what it has said before."""
+LIMIT_SECONDS = 25
+"""What is not shown by then will not be: then it is told what was."""
 
 
 class Terminal:
@@ -47,6 +47,13 @@ class Terminal:
 
     async def until(self, pattern: str) -> re.Match[str]:
         """Wait until something is shown after what was waited for before."""
+        try:
+            async with asyncio.timeout(LIMIT_SECONDS):
+                return await self._until(pattern)
+        except TimeoutError:
+            raise AssertionError(f"waiting for {pattern!r}, this is all: {self.shown}") from None
+
+    async def _until(self, pattern: str) -> re.Match[str]:
         while True:
             found = re.compile(pattern).search(self.shown, self._seen)
             if found:
@@ -55,10 +62,7 @@ class Terminal:
             if self._ended:
                 raise AssertionError(f"{pattern!r} was not shown: {self.shown}")
             self._woken.clear()
-            try:
-                await asyncio.wait_for(self._woken.wait(), SILENCE_SECONDS)
-            except TimeoutError:
-                raise AssertionError(f"waiting for {pattern!r}, this is all: {self.shown}") from None
+            await self._woken.wait()
 
     async def end(self) -> None:
         """Read to the end."""
@@ -77,6 +81,8 @@ async def on_terminal(
     *command: str, folder: Path | str, environ: dict[str, str], columns: int = 200
 ) -> AsyncIterator[tuple[asyncio.subprocess.Process, Terminal]]:
     """Start a program on a terminal, and be sure that it ends."""
+    # Sizes of the terminal that the tests run on are not those of this one.
+    environ = {name: value for name, value in environ.items() if name not in {"COLUMNS", "LINES"}}
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     # A session of its own whose terminal this is, so that Ctrl-C reaches everybody in front of it.
