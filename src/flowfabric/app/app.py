@@ -48,6 +48,9 @@ class FlowFabric(Submitter):
     the end of `async with app:`; a store of your own (`store=…`) stays yours to close.
 
     Functions stay what they are: a task can be called and tested like any other function.
+
+    What has no codec of its own is written with `codec`. Runs belong to the `namespace`; its workers take no others.
+    Who waits for a result is told after `patience` why it does not come. Every worker of the app has the `layers`.
     """
 
     def __init__(
@@ -58,10 +61,12 @@ class FlowFabric(Submitter):
         namespace: str = "",
         codec: Codec = JSON,
         patience: Duration = PATIENCE_SECONDS,
+        layers: Sequence[Layer] = (),
     ) -> None:
         connection = Connection(url, store)
         home = Home(connection.get, codec, seconds(patience, "patience"))
         super().__init__(Core(connection, home, Registry(), namespace), NOTHING)
+        self._layers = tuple(layers)
         self._starts: list[Hook] = []
         self._stops: list[Hook] = []
 
@@ -240,14 +245,19 @@ class FlowFabric(Submitter):
         before others take its work. At its end a worker stops claiming, and running handlers get their `grace`.
 
         On a store of its own it also runs the engine, which fires timers and retries; `engine=False` leaves that to
-        others. `layers` see every call and every handler: see `Layer`.
+        others. `layers`, and those of the app before them, see every call and every handler: see `Layer`.
         """
         settings = WorkerSettings(
             lanes=tuple(lanes), concurrency=concurrency, prefetch=prefetch, lease_ttl=lease_ttl, grace=grace,
             capabilities=tuple(capabilities), worker_id=worker_id, namespace=self._core.namespace,
         )  # fmt: skip
         return AppWorker(
-            self._core, settings, layers=layers, engine=engine, starts=self._starts, stops=self._stops
+            self._core,
+            settings,
+            layers=(*self._layers, *layers),
+            engine=engine,
+            starts=self._starts,
+            stops=self._stops,
         )
 
     @cached_property
