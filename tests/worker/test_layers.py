@@ -48,6 +48,31 @@ async def test_a_layer_sees_every_call_and_every_handler(place: Place) -> None:
     assert wanted <= {method for method, good in seen.calls if good}
 
 
+async def test_what_a_step_emits_is_stored_before_the_step(place: Place) -> None:
+    class Order(Layer):
+        def __init__(self) -> None:
+            self.story: list[str] = []
+
+        def before(self, method: str) -> None:
+            self.story.append(f"{method} begins")
+
+        def after(self, method: str, seconds: float, error: FlowFabricError | None) -> None:
+            self.story.append(f"{method} ends")
+
+    async def work(ctx: Context) -> int:
+        async def write() -> int:
+            await ctx.emit("token", "x")
+            return 1
+
+        return await ctx.step("write", write)
+
+    order = Order()
+    settings = WorkerSettings(lease_ttl="10s")
+    async with Runtime(place.store, table(work), settings, url=place.url, layers=(order,)):
+        assert await place.result(await place.submit("work")) == 1
+    assert order.story.index("append_frames ends") < order.story.index("put_step begins")
+
+
 async def test_a_layered_store_waits_as_the_store_does(place: Place) -> None:
     assert isinstance(layered(place.store, (Layer(),)), Waits) == isinstance(place.store, Waits)
 

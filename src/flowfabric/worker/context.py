@@ -198,6 +198,7 @@ class Context:
 
     async def _put(self, name: str, place: int, result: bytes, encoding: str) -> tuple[bytes, str] | None:
         """Store a result; return another one that was there before, if there was."""
+        await self.flush()  # what a step has emitted goes first: once it is stored, nobody emits that again
         put = self._of(PutStep, step_name=name, result=result, encoding=encoding, call_index=place)
         answer = await self._send(put)
         if isinstance(answer, StepExisting) and answer.result != result:
@@ -423,7 +424,7 @@ class Context:
         )  # fmt: skip
 
     async def flush(self) -> None:
-        """Wait until every frame is stored. Done by itself before the handler ends or waits."""
+        """Wait until every frame is stored. Done by itself before a step is kept and the handler ends or waits."""
         if self._emitter is not None:
             await self._guard(self._emitter.flush())
 
