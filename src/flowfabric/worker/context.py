@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import inspect
 import json
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, overload
 
 from flowfabric.codecs import JSON, Codec, Duration, decode_value, encode_value, millis
 from flowfabric.codecs.signature import hints_of
@@ -36,6 +38,12 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
+
+
+_DEPTH: Final[ContextVar[int]] = ContextVar("flowfabric_steps", default=0)
+"""How many steps stand around the present call."""
+TURNS: Final = 4
+"""Of the event loop: so many lie between the end of a step and its handler, when both meet in a group of tasks."""
 
 
 class Submitter(Protocol):
@@ -83,6 +91,10 @@ class Context:
         self._submitter = submitter
         self._steps = Steps(task)
         self._emitter: Emitter | None = None
+        self._running = 0
+        self._over = False
+        self._leaving: asyncio.Event | None = None
+        """While the lease is being given back: set when that is decided."""
 
     # Who we are.
 
@@ -188,8 +200,53 @@ class Context:
         found = await self._steps.find(name)
         if found is not None:
             return decode_value(found.result, found.encoding, returned_by(fn), self._codec)
-        value = await _called(fn, args, kwargs)
-        return await self._keep(name, place, value, fn)
+        if self._leaving is not None:
+            await self._leaving.wait()
+        self._check()
+        self._running += 1
+        depth = _DEPTH.set(_DEPTH.get() + 1)
+        try:
+            return await self._keep(name, place, await _called(fn, args, kwargs), fn)
+        finally:
+            _DEPTH.reset(depth)
+            self._running -= 1
+            self._step_ended.set()
+
+    def _check(self) -> None:
+        """Refuse to begin what could not be kept: the handler has ended, waits, or has lost its lease."""
+        if self._task.hold.loss is not None:
+            raise LeaseLost(str(self._task.hold.loss))
+        if self._task.consumed or self._over:
+            raise Suspended("the handler has ended, or waits: this belongs to what it left behind")
+
+    def end(self) -> None:
+        """The handler has ended: what it left behind must begin nothing more."""
+        self._over = True
+
+    @functools.cached_property
+    def _step_ended(self) -> asyncio.Event:
+        return asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def _last(self) -> AsyncIterator[None]:
+        """Let what runs beside a wait go first: the results of its steps would be refused without the lease."""
+        while True:
+            for _ in range(TURNS):  # steps may begin, and whoever waited for one may end the handler
+                await asyncio.sleep(0)
+            if self._leaving is not None:
+                await self._leaving.wait()
+            elif self._running > _DEPTH.get():
+                self._step_ended.clear()
+                await self._step_ended.wait()
+            else:
+                break
+        self._check()
+        self._leaving = asyncio.Event()
+        try:
+            yield
+        finally:
+            self._leaving.set()
+            self._leaving = None
 
     async def _keep(self, name: str, place: int, value: Any, fn: Callable[..., Any]) -> Any:
         result, encoding = encode_value(value, self._codec)
@@ -285,17 +342,18 @@ class Context:
         reason_code: str = "waiting_for_signal",
     ) -> SatisfiedAtOnce:
         """Give the lease back and unwind the handler; goes on only when buffered signals suffice already."""
-        await self.flush()
         suspension = new_uuid()
         command = self._of(
             Suspend, suspension_id=suspension, idempotency_key=suspension, waitpoints=(binding,), condition=condition,
             reason_code=reason_code, timeout_ms=timeout_ms, step_name=step,
             timeout_behavior=None if timeout_ms is None else "auto_resume",
         )  # fmt: skip
-        try:
-            outcome = await self._task.end(command, keeps=SatisfiedAtOnce, repeat=True)
-        except FlowFabricError as error:
-            raise self._told(error) from error
+        async with self._last():
+            await self.flush()
+            try:
+                outcome = await self._task.end(command, keeps=SatisfiedAtOnce, repeat=True)
+            except FlowFabricError as error:
+                raise self._told(error) from error
         if isinstance(outcome, SatisfiedAtOnce):
             return outcome
         raise Suspended(step)

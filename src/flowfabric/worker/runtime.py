@@ -371,6 +371,8 @@ class Runtime:
         finally:
             if timer is not None:
                 timer.cancel()
+            if running.context is not None:
+                running.context.end()
         if task.consumed:
             return None
         return Complete(
