@@ -56,6 +56,15 @@ class Submitter(Protocol):
         """Return the handle of a child that was submitted."""
 
 
+class StepDecorator(Protocol):
+    """What `@ctx.step("name")` is: every call of the function becomes a step."""
+
+    @overload
+    def __call__(self, fn: Callable[P, Awaitable[R]], /) -> Callable[P, Coroutine[Any, Any, R]]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> Callable[P, Coroutine[Any, Any, R]]: ...
+
+
 class Child(Protocol[R_co]):
     """The handle of a run that a handler has submitted; it is a `Run`, with all that runs can do."""
 
@@ -150,13 +159,15 @@ class Context:
     @overload
     def step(
         self, name: str, fn: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs
-    ) -> Awaitable[R]: ...
+    ) -> Coroutine[Any, Any, R]: ...
 
     @overload
-    def step(self, name: str, fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Awaitable[R]: ...
+    def step(
+        self, name: str, fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, R]: ...
 
     @overload
-    def step(self, name: str) -> Callable[[Callable[P, Any]], Callable[P, Awaitable[Any]]]: ...
+    def step(self, name: str) -> StepDecorator: ...
 
     def step(self, name: str, fn: Callable[..., Any] | None = None, *args: Any, **kwargs: Any) -> Any:
         """Run a function once, even if the worker dies: its result is stored and returned on every later run.
@@ -179,16 +190,16 @@ class Context:
             return functools.partial(self._decorated, name)
         return self._step(name, fn, args, kwargs)
 
-    def _decorated(self, name: str, fn: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+    def _decorated(self, name: str, fn: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
         @functools.wraps(fn)
-        def call(*args: Any, **kwargs: Any) -> Awaitable[Any]:
+        def call(*args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
             return self._step(name, fn, args, kwargs)
 
         return call
 
     def _step(
         self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> Awaitable[Any]:
+    ) -> Coroutine[Any, Any, Any]:
         unique, place = self._steps.ask(
             name
         )  # now and not when awaited, so that the order is that of the calls
