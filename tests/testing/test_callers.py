@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flowfabric import Context, FlowFabric, Frame, TaskFailed
+from flowfabric import Context, FlowFabric, FlowFabricError, Frame, TaskFailed
 from flowfabric.testing import Lab, StillRunning
 
 
@@ -70,3 +70,33 @@ async def test_code_that_is_not_async_meets_the_lab_too(tmp_path: Path, early: b
             app.sync.submit(double, 1)
     assert not file.exists()
     app.sync.close()
+
+
+@pytest.mark.parametrize("late", [False, True])
+async def test_somebody_visits_an_approval_link(late: bool) -> None:
+    app = FlowFabric()
+    mails: list[str] = []
+
+    @app.task
+    async def publish(ctx: Context) -> str:
+        waitpoint = await ctx.create_waitpoint("agreement", expires="7d")
+        link = await ctx.approval_link(waitpoint, "approve", expires="1d", to="ada")
+        await ctx.step("mail", mails.append, link)
+        answer = await ctx.wait_for_signal("approve", waitpoint=waitpoint)
+        return f"{answer.name} by {answer.source}"
+
+    async with Lab(app) as lab:
+        run = await lab.submit(publish)
+        await lab.settle()
+        (link,) = mails
+        if late:
+            await lab.clock.advance("1d")
+            with pytest.raises(AssertionError, match="has expired"):
+                await lab.visit(link)
+            return
+        await lab.visit(link)
+        assert await lab.result(run) == "approve by ada"
+        with pytest.raises(FlowFabricError):
+            await lab.visit(link)
+        with pytest.raises(FlowFabricError, match="not made by"):
+            await lab.visit("https://example.org")

@@ -18,7 +18,7 @@ from flowfabric.model.tokens import SEED_SECRET_LENGTH
 from flowfabric.storage import FIRST_KID, open_store
 from flowfabric.storage.base import Upkeep
 from flowfabric.storage.memory import MemoryStore
-from flowfabric.testing import checks
+from flowfabric.testing import checks, links
 from flowfabric.testing.clock import START, Clock
 from flowfabric.testing.hands import Hand
 from flowfabric.testing.life import Crash, Door, Moment, Pulse
@@ -173,6 +173,19 @@ class Lab(Submits):
         await run.reject(payload, **options)
         await self.settle()
 
+    async def visit(self, link: str) -> None:
+        """Do what somebody does who opens a link of `Context.approval_link` and agrees, and settle.
+
+        A visit that comes too late, or when the wait is over, is refused.
+        """
+        await self.settle()
+        found = links.read(link)
+        if self.clock.ms >= found.expires_at:
+            raise AssertionError(f"the link for {found.signal_name!r} has expired: give it a longer life")
+        run: Run[Any] = self.app.run(found.execution_id)
+        await run.signal(found.signal_name, waitpoint=found.waitpoint_id, by=found.to, key=link)
+        await self.settle()
+
     async def expire(self, run: Run[Any]) -> None:
         """Let the time of the run's wait pass, to the moment at which it is over; sleeping is a wait, too."""
         await self.settle()
@@ -186,7 +199,10 @@ class Lab(Submits):
     # Accidents.
 
     def crash_before(self, step: str, run: Run[Any] | None = None) -> None:
-        """Let the worker die right before the function of a step is called; otherwise as `crash_after`."""
+        """Let the worker die right before the function of a step is called; otherwise as `crash_after`.
+
+        Not for handlers in processes of their own, whose functions are called elsewhere.
+        """
         self._plan("before", step, run)
 
     def crash_during(self, step: str, run: Run[Any] | None = None) -> None:

@@ -115,6 +115,10 @@ class SyncLab:
         """Reject what the run waits for, and settle."""
         self.call(self.lab.reject(run._run, payload, **options))
 
+    def visit(self, link: str) -> None:
+        """Do what somebody does who opens an approval link and agrees, and settle."""
+        self.call(self.lab.visit(link))
+
     def expire(self, run: SyncRun[Any]) -> None:
         """Let the time of the run's wait pass."""
         self.call(self.lab.expire(run._run))
