@@ -141,7 +141,9 @@ def ratios(middle: Report, face: str) -> Report:
     """The engine beside its ceiling, or the app beside the engine."""
     if not face:
         return {"ratio": round(middle["drain_per_s"] / middle["ceiling_drain_per_s"], 3)}
+    store, app = (middle[f"{of}client_drain_us"] + middle[f"{of}server_drain_us"] for of in ("", "face_"))
     return {
         "face_ratio": round(middle["face_drain_per_s"] / middle["drain_per_s"], 3),
+        "face_cpu_ratio": round(store / app, 3),
         "face_submit_ratio": round(middle["face_submit_per_s"] / middle["submit_per_s"], 3),
     }

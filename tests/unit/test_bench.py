@@ -70,7 +70,7 @@ def test_tasks_of_an_app_stand_beside_the_store(store: str) -> None:
     settings = small("s1", store, face="app")
     assert settings.claims == "shared"
     found = bench.SCENARIOS["s1"].run(settings)  # fails unless every run has ended well
-    numbers = ("face_ratio", "face_submit_ratio", "drain_per_s", "face_drain_per_s", "face_client_drain_us")
+    numbers = ("face_ratio", "face_cpu_ratio", "face_submit_ratio", "face_drain_per_s", "face_client_us")
     assert all(found[number] > 0 for number in numbers), found
     assert (found["face_server_us"] > 0) == (store != "sqlite")
 
