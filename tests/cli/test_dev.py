@@ -16,6 +16,7 @@ import pytest
 
 from support.commands import Ff
 from support.serving import Backend
+from support.valkey import ValkeyServer
 from support.working import Place
 
 APP = """
@@ -153,6 +154,27 @@ async def test_where_nothing_can_be_typed_a_kill_does_the_same(backend: Backend,
         assert await dev.wait() == 0
         with pytest.raises(ProcessLookupError):
             os.kill(other, 0)
+
+
+async def test_a_store_that_goes_away_comes_back(code: Path) -> None:
+    server = ValkeyServer("--appendonly", "yes", "--appendfsync", "always")
+    try:
+        async with running(code, "dev", "shop:app", "--store", server.url, *LOCAL) as dev:
+            assert dev.stdin is not None
+            dev.stdin.write(b"submit greet name=Ada\n")
+            await until(dev, 'completed: "HELLO, Ada"')
+            server.kill()
+            await until(dev, "the store is away: ")
+            server.start()
+            await until(dev, "the store is back")
+            dev.stdin.write(b"submit greet name=Ben\n")
+            await until(dev, 'completed: "HELLO, Ben"')
+            dev.stdin.write(b"ps --live\n")
+            await until(dev, "greet +completed", "greet +completed")
+            dev.stdin.write(b"\nq\n")
+            assert await dev.wait() == 0
+    finally:
+        server.stop()
 
 
 async def test_an_app_that_breaks_waits_for_a_change(code: Path) -> None:

@@ -9,10 +9,10 @@ import signal
 import sys
 import threading
 from asyncio.subprocess import DEVNULL, Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -75,12 +75,20 @@ async def develop(asked: Asked) -> int:
             screen.line(f"{waiting} waitpoints are open from before; type waitpoints to see them")
         screen.line(screen.paint(KEYS, "bold"))
         screen.line(terminal.invitation(asked.store, address))
+        await _until_told(terminal, narrator.run(), worker.keep(), worker.watch())
+    return 0
+
+
+async def _until_told(terminal: Terminal, *work: Coroutine[Any, Any, None]) -> None:
+    """Do everything at once until the person at the terminal wants no more."""
+    try:
         async with asyncio.TaskGroup() as tasks:
-            background = [tasks.create_task(work) for work in (narrator.run(), worker.keep(), worker.watch())]
+            background = [tasks.create_task(each) for each in work]
             await terminal.run()
             for task in background:
                 task.cancel()
-    return 0
+    except ExceptionGroup as several:
+        raise several.exceptions[0] from several
 
 
 def program() -> str:
@@ -140,6 +148,8 @@ class Terminal:
             self._start(f"submit {self._submit}")
         elif line:
             self._start(line)
+        else:
+            self._stop()
 
     def _start(self, line: str) -> None:
         task = asyncio.create_task(self._command(line))
@@ -159,10 +169,14 @@ class Terminal:
         )  # fmt: skip
         await _to_its_end(process)
 
-    async def end(self) -> None:
-        """Stop the commands that still run."""
+    def _stop(self) -> None:
+        """Stop commands that go on, as `tail --follow` does."""
         for task in self._commands:
             task.cancel()
+
+    async def end(self) -> None:
+        """Stop the commands that still run."""
+        self._stop()
         await asyncio.gather(*self._commands, return_exceptions=True)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 from flowfabric.cli.desk import short_id
@@ -16,11 +18,13 @@ from flowfabric.model.contracts.reads import (
     ReadFeed,
     TailStream,
 )
+from flowfabric.model.errors import FlowFabricError, NotFound
 from flowfabric.model.ids import parse_entry_id
 from flowfabric.model.limits import FRAME_READ_MAX, MAX_INT
 from flowfabric.model.records import Event
 from flowfabric.model.state import TERMINAL_STATES
 from flowfabric.storage.base import Upkeep
+from flowfabric.worker.sending import transient
 
 LOOK_SECONDS: Final = 1.0
 STREAMS: Final = 50
@@ -69,6 +73,7 @@ class Narrator:
         self._cursors: dict[str, str] = {}
         self._writing = ""
         """Whose text stands on the last line."""
+        self._away = False
 
     async def skip(self) -> None:
         """Leave out what has happened by now."""
@@ -83,7 +88,19 @@ class Narrator:
         return f"{clock}  {who:<18}  "
 
     async def run(self) -> None:
-        """Tell until cancelled; sleep while nothing happens."""
+        """Tell until cancelled; sleep while nothing happens, and try again while the store is away."""
+        while True:
+            try:
+                await self._follow()
+            except FlowFabricError as error:
+                if not transient(error):
+                    raise
+                if not self._away:
+                    self._away = True
+                    self._screen.line(self._screen.paint(f"the store is away: {error}", "red"))
+                await asyncio.sleep(LOOK_SECONDS)
+
+    async def _follow(self) -> None:
         while True:
             watched = self._watched()
             async with self._store.subscribe(["feed", *(f"execution:{each}" for each in watched)]) as woken:
@@ -97,23 +114,35 @@ class Narrator:
 
     async def catch_up(self) -> None:
         """Tell everything that has happened by now."""
-        while entries := (await self._store.read(ReadFeed(after=self._position))).entries:
+        while entries := await self._news():
             for entry in entries:
                 await self._entry(entry)
-            self._position = entries[-1].position
+                self._position = entry.position
         for execution_id in self._watched():
-            await self._frames(execution_id, MAX_INT)
+            with suppress(NotFound):  # removed meanwhile
+                await self._frames(execution_id, MAX_INT)
+
+    async def _news(self) -> tuple[FeedEntry, ...]:
+        entries = (await self._store.read(ReadFeed(after=self._position))).entries
+        if self._away:
+            self._away = False
+            self._screen.line("the store is back")
+        return entries
 
     async def _entry(self, entry: FeedEntry) -> None:
         event, execution_id = entry.event, entry.execution_id
         name = self._names.setdefault(execution_id, f"{entry.execution_kind} {short_id(execution_id)[-6:]}")
         if execution_id in self._running:
-            await self._frames(execution_id, event.at)
+            with suppress(NotFound):
+                await self._frames(execution_id, event.at)
         if event.attempt_index >= 0 and self._running.get(execution_id) != event.attempt_index:
             self._running[execution_id] = event.attempt_index
             self._cursors.pop(execution_id, None)
         colour, sentence = SENTENCES.get(event.event, ("", lambda event: event.event))
-        self.tell(event.at, name, sentence(event) + await self._more(entry), colour)
+        more = ""
+        with suppress(NotFound):
+            more = await self._more(entry)
+        self.tell(event.at, name, sentence(event) + more, colour)
         if event.to_state in TERMINAL_STATES:
             for known in (self._running, self._cursors, self._names):
                 known.pop(execution_id, None)
