@@ -157,10 +157,12 @@ def test_one_context_will_do() -> None:
         app._core.registry.handlers()
 
 
+def elsewhere(ctx: Context) -> None: ...
+
+
 def test_context_is_that_of_the_kind_of_function() -> None:
     async def awaits(ctx: SyncContext) -> None: ...
     def waits(ctx: Context) -> None: ...
-    def elsewhere(ctx: Context) -> None: ...
 
     for function, executor, problem in (
         (awaits, None, "ctx must be a Context, because the task is written with async def"),
@@ -176,9 +178,17 @@ def test_context_is_that_of_the_kind_of_function() -> None:
 def test_plain_functions_run_in_threads_and_processes_are_asked_for() -> None:
     app = FlowFabric()
     app.task(name="a")(lambda: None)
-    app.task(name="b", executor="process")(lambda: None)
+    app.task(name="b", executor="process")(policy_of)
     handlers = app._core.registry.handlers()
     assert (handlers["a"].executor, handlers["b"].executor) == ("thread", "process")
+
+
+def test_a_function_that_another_process_cannot_find_is_refused() -> None:
+    def local() -> None: ...
+
+    for function in (local, lambda: None):
+        with pytest.raises(InvalidInput, match="executor: another process finds a function by its name"):
+            FlowFabric().task(name="a", executor="process")(function)
 
 
 def test_type_is_provided_once() -> None:

@@ -281,6 +281,10 @@ def _executor(function: Callable[..., Any], said: Executor | None) -> Executor:
         return "loop" if awaits else "thread"
     if said not in EXECUTORS:
         raise invalid("executor", f"one of {', '.join(EXECUTORS)}")
+    if said == "process" and "<" in function.__qualname__:
+        raise invalid(
+            "executor", "another process finds a function by its name: define it at the top of its module"
+        )
     if said == "thread" and awaits:
         raise invalid("executor", "an async function runs on the event loop; for a thread write it with def")
     if said == "loop" and not awaits:
