@@ -38,6 +38,7 @@ class Declared:
         parameters = inspect.signature(self.function).parameters
         context = [name for name in parameters if hints.get(name) in (Context, SyncContext)]
         self._check_context(context, hints)
+        self._check_hints(parameters)
         wanted = {
             name: hints.get(name)
             for name, each in parameters.items()
@@ -60,6 +61,15 @@ class Declared:
             lane=self.options.lane or DEFAULT_LANE,
             codec=self.codec,
         )
+
+    def _check_hints(self, parameters: Mapping[str, inspect.Parameter]) -> None:
+        """A context without a type would be taken for an argument."""
+        first = next(iter(parameters.values()), None)
+        if first is not None and first.name in {"ctx", "context"} and first.annotation is first.empty:
+            kind = "Context" if self.executor == "loop" else "SyncContext"
+            raise TypeError(
+                f"{self.kind}: say of which type {first.name} is: {first.name}: {kind}; without one it is an argument"
+            )
 
     def _check_context(self, names: list[str], hints: Mapping[str, Any]) -> None:
         if len(names) > 1:

@@ -27,7 +27,7 @@ from flowfabric.model.errors import FlowFabricError, NotOffered
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker.faults import LeaseLost, Suspended, WaitTimeout, is_loss
 from flowfabric.worker.frames import Emitter, now_ms
-from flowfabric.worker.steps import CHILD, SLEEP, SLEEPING, WAIT, WAITPOINT, Steps, check_name
+from flowfabric.worker.steps import CHILD, SLEEP, SLEEPING, WAIT, WAITPOINT, Steps, check_function, check_name
 from flowfabric.worker.tasks import ClaimedTask
 from flowfabric.worker.threads import in_thread
 from flowfabric.worker.waits import Count, Signal, Waitpoint, condition_of, signal_of
@@ -186,6 +186,7 @@ class Context:
         result lets it run once more: give `fence`, or a key of your own, to systems that must not do it twice.
         """
         check_name(name)
+        check_function(name, fn)
         if fn is None:
             return functools.partial(self._decorated, name)
         return self._step(name, fn, args, kwargs)

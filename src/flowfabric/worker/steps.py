@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from typing import Final
 
@@ -20,6 +21,18 @@ WAITPOINT: Final = "waitpoint:"
 CHILD: Final = "submit:"
 _WAITS: Final = re.compile(r"sleep(#\d+)?|wait:.*|waitpoint:.*", re.DOTALL)
 _OWN: Final = re.compile(r"sleep|(wait|waitpoint|submit):.*|.*#\d+", re.DOTALL)
+
+
+def check_function(name: str, function: object) -> None:
+    """Refuse what cannot be called: most often it was called already."""
+    if function is None or callable(function):
+        return
+    if inspect.iscoroutine(function):
+        function.close()  # nobody will await it
+    raise TypeError(
+        f"step {name!r} needs a function and its arguments, as in ctx.step({name!r}, fetch, url); "
+        f"it got {type(function).__qualname__}, which may be what the function has returned"
+    )
 
 
 def check_name(name: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from flowfabric.codecs import Duration
 from flowfabric.worker.context import Child, Context
-from flowfabric.worker.steps import check_name
+from flowfabric.worker.steps import check_function, check_name
 from flowfabric.worker.waits import Count, Signal, Waitpoint
 
 P = ParamSpec("P")
@@ -113,6 +113,7 @@ class SyncContext:
             def mail(to: str) -> None: ...
         """
         check_name(name)
+        check_function(name, fn)
         return functools.partial(self._decorated, name) if fn is None else self._step(name, fn, args, kwargs)
 
     def _decorated(self, name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
