@@ -6,8 +6,9 @@ Four shapes of functions are told apart: `async def` and `def`, each with a cont
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+
+from msgspec import Struct
 
 from flowfabric.app.run import Run
 from flowfabric.codecs import Codec
@@ -20,13 +21,11 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Call(Generic[R_co]):
+class Call(Struct, Generic[R_co], frozen=True):
     """One call of a task, ready to be submitted. Its id is chosen already, so that sending it twice creates one run."""
 
     command: CreateExecution
     """What will be sent, without its partition, which the store decides."""
-    """How long it waits from its submission on."""
     returns: Any
     """The type of its result."""
     codec: Codec | None = None

@@ -133,6 +133,8 @@ class Signature:
 
     def _given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Put names to the arguments of a call."""
+        if not kwargs and len(args) == len(self._names) == len(self._places):
+            return dict(zip(self._names, args, strict=True))
         if len(args) > len(self._places):
             raise InvalidInput(
                 f"{self.name} takes {len(self._places)} arguments by place, {len(args)} were given"
