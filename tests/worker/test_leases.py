@@ -17,7 +17,7 @@ import pytest
 from flowfabric.model.contracts.create import RevokeLease
 from flowfabric.model.contracts.lease import Cancel
 from flowfabric.worker import Handler, LeaseLost, Runtime, WorkerSettings
-from support.working import Context, Place, handler, table
+from support.working import Context, Place, SyncContext, handler, table
 
 TTL = 1.0
 LONG = 600
@@ -148,6 +148,27 @@ async def test_a_lost_lease_is_raised_into_a_thread(place: Place) -> None:
     async with place.runtime(spinning, lease_ttl=LONG):
         id_ = await place.submit("spinning")
         assert await asyncio.to_thread(begun.wait, 10)
+        await place.store.apply(Cancel(execution_id=id_, source="operator", reason="not needed"))
+        assert await asyncio.to_thread(seen.wait, 10)
+
+
+async def test_a_thread_that_waits_through_its_context_is_interrupted_too(place: Place) -> None:
+    begun, seen = asyncio.Event(), threading.Event()
+
+    async def for_ever() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    def waiting(ctx: SyncContext) -> None:
+        try:
+            ctx.step("for ever", for_ever)
+        except LeaseLost:
+            seen.set()
+            raise
+
+    async with place.runtime(waiting, lease_ttl=LONG):
+        id_ = await place.submit("waiting")
+        await asyncio.wait_for(begun.wait(), 10)
         await place.store.apply(Cancel(execution_id=id_, source="operator", reason="not needed"))
         assert await asyncio.to_thread(seen.wait, 10)
 

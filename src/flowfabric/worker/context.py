@@ -231,9 +231,33 @@ class Context:
         if self._task.consumed or self._over:
             raise Suspended("the handler has ended, or waits: this belongs to what it left behind")
 
-    def end(self) -> None:
+    def _end(self) -> None:
         """The handler has ended: what it left behind must begin nothing more."""
         self._over = True
+
+    async def _caught(self, work: Coroutine[Any, Any, Any]) -> tuple[bool, Any]:
+        """Do something for a handler in a thread, and carry whatever is raised there.
+
+        A cancellation would turn into something else on its way.
+        """
+        call = asyncio.current_task()
+        self._calls.add(call)
+        try:
+            return True, await work
+        except BaseException as error:  # noqa: BLE001 - it is raised where the caller waits
+            return False, error
+        finally:
+            self._calls.discard(call)
+
+    def _interrupt(self) -> None:
+        """End what is being done for threads: the handler is interrupted, and would wait for it."""
+        for call in self._calls:
+            if call is not None:
+                call.cancel()
+
+    @functools.cached_property
+    def _calls(self) -> set[asyncio.Task[Any] | None]:
+        return set()
 
     @functools.cached_property
     def _step_ended(self) -> asyncio.Event:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from flowfabric.codecs import Codec, Duration, decode_value, encode_value
 from flowfabric.worker.context import Child, Context, bound_log, returned_by
-from flowfabric.worker.sync_context import SyncContext, caught
+from flowfabric.worker.sync_context import SyncContext
 
 _OFFERED: Final = frozenset({
     "approval_link", "create_waitpoint", "emit", "flush", "progress", "sleep", "summary", "wait_for_signal",
@@ -43,7 +43,7 @@ class Facts:
         """Collect them."""
         return cls(
             context.execution_id, context.task.execution_kind, context.attempt, context.tags, context.fence,
-            context.deadline, context._codec, context.log.getEffectiveLevel(),  # noqa: SLF001 - it is our own
+            context.deadline, context._codec, context.log.getEffectiveLevel(),
         )  # fmt: skip
 
 
@@ -84,7 +84,7 @@ class Answering:
 
     def answer(self, request: Request) -> tuple[bool, Any]:
         """Do it; return whether it went well, and the answer or what was raised."""
-        return asyncio.run_coroutine_threadsafe(caught(self._do(request)), self._loop).result()
+        return asyncio.run_coroutine_threadsafe(self._context._caught(self._do(request)), self._loop).result()
 
     async def _do(self, request: Request) -> Any:
         context, (first, *rest) = self._context, request.args or (None,)
@@ -92,10 +92,10 @@ class Answering:
             case "events":
                 return context.cancelled.is_set(), context.lost.is_set()
             case "find_step":
-                name, place = context._steps.ask(str(first))  # noqa: SLF001 - this is the context, in two parts
-                return name, place, await context._steps.find(name)  # noqa: SLF001
+                name, place = context._steps.ask(str(first))
+                return name, place, await context._steps.find(name)
             case "put_step":
-                return await context._put(str(first), *rest)  # noqa: SLF001
+                return await context._put(str(first), *rest)
             case "submit":
                 child = await context.submit(first, *rest, **request.named)
                 self._children[child.id] = child

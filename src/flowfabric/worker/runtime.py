@@ -65,6 +65,8 @@ class Running(Interrupt):
         """Raise something into the handler, once."""
         if self.set(error) and self.job is not None:
             self.job.cancel()
+            if self.context is not None:
+                self.context._interrupt()
 
     def lose(self, error: FlowFabricError) -> None:
         """The lease is gone."""
@@ -372,7 +374,7 @@ class Runtime:
             if timer is not None:
                 timer.cancel()
             if running.context is not None:
-                running.context.end()
+                running.context._end()
         if task.consumed:
             return None
         return Complete(

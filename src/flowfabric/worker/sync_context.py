@@ -228,15 +228,7 @@ class SyncContext:
         return SyncChild(self._wait, self._wait(self._context.submit(function, *args, **kwargs)))
 
     def _wait(self, work: Coroutine[Any, Any, R]) -> R:
-        good, value = asyncio.run_coroutine_threadsafe(caught(work), self._loop).result()
+        good, value = asyncio.run_coroutine_threadsafe(self._context._caught(work), self._loop).result()
         if not good:
             raise value
         return value  # type: ignore[no-any-return]
-
-
-async def caught(work: Coroutine[Any, Any, Any]) -> tuple[bool, Any]:
-    """Carry whatever is raised to the other thread: a cancellation would turn into something else on its way."""
-    try:
-        return True, await work
-    except BaseException as error:  # noqa: BLE001 - it is raised where the caller waits
-        return False, error
