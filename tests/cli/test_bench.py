@@ -41,8 +41,8 @@ async def test_a_store_is_measured_and_left_as_it_was(place: Place, ff: Ff) -> N
         assert await left(ff) == ([], [])
 
 
-@pytest.mark.skipif(not chosen(("valkey-cluster",)), reason="other stores were asked for")
-async def test_a_cluster_is_measured() -> None:
+@pytest.mark.parametrize("store", chosen(("valkey-cluster",)))
+async def test_a_cluster_is_measured(store: str) -> None:
     cluster = shared_cluster()
     cluster.empty()
     ff = Ff(cluster.url)

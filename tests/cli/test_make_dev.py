@@ -54,7 +54,7 @@ def alive(pid: int) -> bool:
 
 
 async def test_from_a_killed_worker_to_an_approved_run(backend: Backend) -> None:
-    async with on_terminal(*recipe(), folder=ROOT, environ=environ(backend.url(), "0.2")) as (dev, terminal):
+    async with on_terminal(*recipe(), folder=ROOT, environ=environ(backend.url(), "0.4")) as (dev, terminal):
         await terminal.until("type k and Enter to kill the worker")
         await terminal.until("submitted")
         await terminal.until("claimed by worker-1")
