@@ -38,7 +38,14 @@ def shell(script: str, folder: Path, places: Mapping[str, str], *, code: int = 0
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
         cwd=folder,
-        env={**ours, "PATH": path, "HOME": str(folder), "XDG_DATA_HOME": str(folder), **environ},
+        env={
+            **ours,
+            "PATH": path,
+            "COLUMNS": "200",
+            "HOME": str(folder),
+            "XDG_DATA_HOME": str(folder),
+            **environ,
+        },
         capture_output=True,
         text=True,
         timeout=50,

@@ -32,6 +32,8 @@ STATES: Final = {
 """How the words for states are coloured."""
 NARROW: Final = 6
 """No column is cut shorter."""
+IDS: Final = {"id", "waitpoint", "execution"}
+"""Heads of columns that are not cut: half an id names nothing."""
 GAP: Final = "  "
 HOME: Final = "\x1b[H"
 REST_OF_LINE: Final = "\x1b[K"
@@ -91,8 +93,9 @@ class Screen:
         clean = [[_one_line(cell) for cell in row] for row in (head, *rows)]
         wanted = [max(map(len, column)) for column in zip(*clean, strict=True)]
         used = [any(column) for column in zip(*clean[1:], strict=True)] or [True] * len(head)
+        kept = max((place for place, name in enumerate(head, 1) if name in IDS), default=1)
         widths = fitted(
-            [width * use for width, use in zip(wanted, used, strict=True)], self.width - len(indent)
+            [width * use for width, use in zip(wanted, used, strict=True)], self.width - len(indent), kept
         )
         for place, row in enumerate(clean):
             cells = [_cut(cell, width).ljust(width) for cell, width in zip(row, widths, strict=True) if width]
@@ -130,16 +133,16 @@ class Picture(Screen):
         )
 
 
-def fitted(widths: list[int], room: int) -> list[int]:
+def fitted(widths: list[int], room: int, kept: int = 1) -> list[int]:
     """Take from the widest columns until everything fits; when that is not enough, leave out the last ones.
 
-    The first column says what a row is about and keeps its width. What is 0 wide is not shown.
+    The first columns say what a row is about and keep their width. What is 0 wide is not shown.
     """
     found = list(widths)
     while room > 0 and _total(found) > room:
-        widest = max(found[1:], default=0)
+        widest = max(found[kept:], default=0)
         if widest > NARROW:
-            found[found.index(widest, 1)] -= 1
+            found[found.index(widest, kept)] -= 1
             continue
         shown = [place for place, width in enumerate(found) if place and width]
         if not shown:
