@@ -124,6 +124,34 @@ async def test_a_name_that_no_step_may_have_is_refused_before_it_runs(place: Pla
         assert await place.result(await place.submit("work")) == []
 
 
+async def test_a_result_of_another_type_is_explained(place: Place) -> None:
+    def before() -> dict[str, int]:
+        return {"n": 1}
+
+    def now() -> int:
+        return 1
+
+    async def work(ctx: Context) -> None:
+        await ctx.step("count", now if ctx.attempt else before)
+        raise Retry(after=0)
+
+    async with place.runtime(work):
+        run = await place.ended(await place.submit("work", policy=AT_ONCE))
+    assert (run.failure_category, run.total_attempt_count) == ("step_mismatch", 2)
+    assert run.failure_reason.startswith("the stored result of step 'count' does not fit")
+    assert "Expected `int`, got `object`" in run.failure_reason
+
+
+async def test_a_result_that_cannot_be_stored_names_its_step(place: Place) -> None:
+    async def work(ctx: Context) -> None:
+        await ctx.step("thing", object)
+
+    async with place.runtime(work):
+        run = await place.ended(await place.submit("work", policy=NO_RETRY))
+    assert "the result of step 'thing': " in run.failure_reason
+    assert run.failure_category == "invalid_result"
+
+
 async def test_a_changed_order_of_steps_is_explained(place: Place) -> None:
     async def nothing() -> None: ...
 

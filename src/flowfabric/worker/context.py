@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, overload
 
 from flowfabric.codecs import JSON, Codec, Duration, decode_value, encode_value, millis
-from flowfabric.codecs.signature import hints_of
 from flowfabric.model.conditions import Condition, timeout_only
 from flowfabric.model.contracts.base import HolderCommand
 from flowfabric.model.contracts.lease import UpdateProgress
@@ -27,6 +26,7 @@ from flowfabric.model.errors import FlowFabricError, NotOffered
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker.faults import LeaseLost, Suspended, WaitTimeout, is_loss
 from flowfabric.worker.frames import Emitter, now_ms
+from flowfabric.worker.results import read_result, write_result
 from flowfabric.worker.steps import CHILD, SLEEP, SLEEPING, WAIT, WAITPOINT, Steps, check_function, check_name
 from flowfabric.worker.tasks import ClaimedTask
 from flowfabric.worker.threads import in_thread
@@ -211,7 +211,7 @@ class Context:
     ) -> Any:
         found = await self._steps.find(name)
         if found is not None:
-            return decode_value(found.result, found.encoding, returned_by(fn), self._codec)
+            return read_result(name, found.result, found.encoding, fn, self._codec)
         if self._leaving is not None:
             await self._leaving.wait()
         self._check()
@@ -285,9 +285,9 @@ class Context:
             self._leaving = None
 
     async def _keep(self, name: str, place: int, value: Any, fn: Callable[..., Any]) -> Any:
-        result, encoding = encode_value(value, self._codec)
+        result, encoding = write_result(name, value, self._codec)
         kept = await self._put(name, place, result, encoding)
-        return value if kept is None else decode_value(*kept, returned_by(fn), self._codec)
+        return value if kept is None else read_result(name, *kept, fn, self._codec)
 
     async def _put(self, name: str, place: int, result: bytes, encoding: str) -> tuple[bytes, str] | None:
         """Store a result; return another one that was there before, if there was."""
@@ -574,15 +574,6 @@ async def _called(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping
         return await fn(*args, **kwargs)
     value = await in_thread(functools.partial(fn, *args, **kwargs))
     return await value if inspect.isawaitable(value) else value
-
-
-@functools.lru_cache(maxsize=1_024)
-def returned_by(fn: Callable[..., Any]) -> Any:
-    """Return the type that a function says it returns."""
-    try:
-        return hints_of(fn).get("return", Any)
-    except TypeError:  # it has no annotations that can be read: any value will do
-        return Any
 
 
 def _frame_data(payload: Any, codec: Codec) -> tuple[bytes, str]:

@@ -21,6 +21,7 @@ from flowfabric.worker.faults import (
     Permanent,
     Retry,
     StepMismatch,
+    StepResultMismatch,
     Stopping,
     Suspended,
     names_of,
@@ -36,11 +37,12 @@ _CATEGORIES: Final[tuple[tuple[type[BaseException], str], ...]] = (
     (Permanent, "permanent"),
     (Retry, RETRY),
     (StepMismatch, "step_mismatch"),
+    (StepResultMismatch, "step_mismatch"),
     (ProcessCrashed, "infra_crash"),
     (EncodeFault, "invalid_result"),
 )
 HANDLER: Final = "handler_error"
-_PLAIN: Final = (InvalidArguments, Permanent, Retry, StepMismatch, ProcessCrashed)
+_PLAIN: Final = (InvalidArguments, Permanent, Retry, StepMismatch, StepResultMismatch, ProcessCrashed)
 """What says everything with its text."""
 
 

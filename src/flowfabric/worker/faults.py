@@ -65,6 +65,21 @@ class StepMismatch(Exception):
         return type(self), (self.stored, self.asked)
 
 
+class StepResultMismatch(Exception):
+    """The stored result of a step is not of the type that its function returns now."""
+
+    def __init__(self, name: str, fault: str) -> None:
+        self.name = name
+        self.fault = fault
+        super().__init__(
+            f"the stored result of step {name!r} does not fit what its function returns now: {fault}. Give the changed "
+            "function a new version (`@app.task(version=2)`), or the step another name after those that are done."
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.name, self.fault)
+
+
 class InvalidArguments(Exception):
     """The input does not fit the parameters of the handler, which was not run."""
 

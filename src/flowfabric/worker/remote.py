@@ -14,8 +14,9 @@ from functools import cached_property, partial
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
-from flowfabric.codecs import Codec, Duration, decode_value, encode_value
-from flowfabric.worker.context import Child, Context, bound_log, returned_by
+from flowfabric.codecs import Codec, Duration
+from flowfabric.worker.context import Child, Context, bound_log
+from flowfabric.worker.results import read_result, write_result
 from flowfabric.worker.sync_context import SyncContext
 
 _OFFERED: Final = frozenset({
@@ -185,13 +186,13 @@ class RemoteContext(SyncContext):
         """Run the function here, and keep its result there."""
         unique, place, found = self._line.ask(Request("find_step", (name,)))
         if found is not None:
-            return decode_value(found.result, found.encoding, returned_by(fn), self._codec)
+            return read_result(unique, found.result, found.encoding, fn, self._codec)
         value = fn(*args, **kwargs)
         if inspect.isawaitable(value):
             value = asyncio.run(_awaited(value))
-        result, encoding = encode_value(value, self._codec)
+        result, encoding = write_result(unique, value, self._codec)
         kept = self._line.ask(Request("put_step", (unique, place, result, encoding)))
-        return value if kept is None else decode_value(kept[0], kept[1], returned_by(fn), self._codec)
+        return value if kept is None else read_result(unique, kept[0], kept[1], fn, self._codec)
 
     def _wait(self, work: Any) -> Any:
         return self._line.ask(work)
