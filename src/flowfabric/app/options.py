@@ -24,6 +24,7 @@ class Backoff:
     ::
 
         @app.task(retries=5, backoff=Backoff("200ms", most="10s"))
+        async def fetch(url: str) -> str: ...
     """
 
     first: Duration = "1s"
