@@ -6,6 +6,9 @@ import asyncio
 import dataclasses
 import logging
 import os
+import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -111,6 +114,19 @@ def impatient(ctx: SyncContext) -> str:
     except TimeoutError as error:
         return str(error)
     return "it came"
+
+
+def told_to_stop() -> int:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        os.kill(os.getpid(), number)
+    started = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    started.terminate()
+    return started.wait()
+
+
+async def test_a_stop_of_everything_is_for_the_worker_to_decide(place: Place) -> None:
+    async with place.runtime(handler(told_to_stop, "process")):
+        assert await place.result(await place.submit("told_to_stop")) == -signal.SIGTERM
 
 
 async def test_a_process_of_its_own(place: Place) -> None:

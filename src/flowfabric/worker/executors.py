@@ -8,6 +8,7 @@ import inspect
 import logging
 import multiprocessing
 import pickle
+import signal
 import traceback
 import types
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
@@ -153,6 +154,10 @@ class Ended:
 
 def _serve(calls: Connection) -> None:
     """Answer calls until the other end is closed."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # A terminal, or whoever stops a service, tells every process of it; how long handlers may go on is for the
+        # worker to say. A function, because to ignore a signal would be inherited by what handlers start.
+        signal.signal(number, lambda *_: None)
     line = Line(calls)
 
     def here(value: Any) -> Any:
