@@ -18,7 +18,7 @@ from flowfabric.app import (
 )
 from flowfabric.engine.timers import Timers
 from flowfabric.errors import InvalidToken
-from flowfabric.model.errors import InvalidInput, NotFound
+from flowfabric.model.errors import Conflict, InvalidInput, NotFound
 from flowfabric.model.ids import spread
 from support.driver import new_uuid
 from support.face import Face
@@ -77,6 +77,8 @@ async def test_cancelled_run_says_so(face: Face) -> None:
     with pytest.raises(TaskCancelled, match="was cancelled: changed my mind"):
         await run.result()
     assert (await run.status()).state == "cancelled"
+    with pytest.raises(Conflict, match=r"nothing to cancel: the run has ended \(cancelled\)"):
+        await run.cancel("once more")
 
 
 async def test_expired_run_says_so(face: Face) -> None:

@@ -26,7 +26,7 @@ from flowfabric.model.contracts.base import OPERATOR_OVERRIDE
 from flowfabric.model.contracts.create import Replay
 from flowfabric.model.contracts.lease import Cancel
 from flowfabric.model.contracts.reads import Describe, Description, GetResult, ListAttempts, ReadHistory
-from flowfabric.model.errors import NotFound, invalid
+from flowfabric.model.errors import ExecutionNotActive, NotFound, invalid
 from flowfabric.model.records import Event, Execution
 from flowfabric.model.state import TERMINAL_STATES, Public
 from flowfabric.storage.base import Commands
@@ -141,7 +141,12 @@ class Run(Generic[R_co]):
         Raises `Conflict` when it has ended already.
         """
         store = await self._home.open()
-        await store.apply(Cancel(execution_id=self.id, source=OPERATOR_OVERRIDE, reason=reason))
+        try:
+            await store.apply(Cancel(execution_id=self.id, source=OPERATOR_OVERRIDE, reason=reason))
+        except ExecutionNotActive as error:
+            ended = error.details[0] if error.details else "it is over"
+            text = f"there is nothing to cancel: the run has ended ({ended})"
+            raise ExecutionNotActive(text, details=error.details) from error
 
     async def signal(
         self,

@@ -7,8 +7,9 @@ what they can do (`model_validate_json`, `model_dump`), so that pydantic is neve
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, get_args, get_origin
 
 import msgspec
 
@@ -158,6 +159,9 @@ def _load(type_: Any, value: Any) -> Any:
     """Turn what msgspec has read into a type that it does not know."""
     if type_ is object:
         return value
+    if (get_origin(type_) or type_) is Iterable:
+        (inner,) = get_args(type_) or (Any,)
+        return msgspec.convert(value, list[inner], dec_hook=_load)  # type: ignore[valid-type]
     read = getattr(type_, "model_validate_json", None)
     if read is None:
         name = getattr(type_, "__qualname__", str(type_))

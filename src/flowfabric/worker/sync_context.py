@@ -186,9 +186,25 @@ class SyncContext:
         """Make a link that lets whoever opens it send one signal; it is a page of the server."""
         return self._wait(self._context.approval_link(waitpoint, signal_name, expires, to))
 
-    def emit(self, frame_type: str, payload: Any, **options: Any) -> None:
+    def emit(
+        self,
+        frame_type: str,
+        payload: Any,
+        *,
+        best_effort: bool = False,
+        correlation_id: str = "",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
         """Append a frame to the stream of this attempt."""
-        self._wait(self._context.emit(frame_type, payload, **options))
+        self._wait(
+            self._context.emit(
+                frame_type,
+                payload,
+                best_effort=best_effort,
+                correlation_id=correlation_id,
+                metadata=metadata,
+            )
+        )
 
     def summary(self, patch: Mapping[str, Any]) -> None:
         """Merge a patch into the summary document of this attempt."""
