@@ -23,8 +23,8 @@ $(READY): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --editable . --group dev
 	@touch $@
 
-dev: $(READY)  ## start a server and workers, watch one die and its work go on, then try it yourself
-	@$(BIN)/ff demo --serve
+dev: $(READY)  ## watch an agent work, kill its worker, see its work go on, and answer it
+	@$(BIN)/ff dev examples.agent.app:app --submit 'research question=volcanoes'
 
 test: $(READY)  ## run every suite, in random order, and hold the model to its coverage
 	@rm -f .coverage .coverage.*
@@ -45,9 +45,11 @@ format: $(READY)  ## put code and imports in order
 	@$(BIN)/ruff check --quiet --select I --fix
 	@$(BIN)/ruff format --quiet
 
-bench: $(READY)  ## measure both stores beside what their engines could do at most
+bench: $(READY)  ## measure both stores beside what their engines could do at most, and tasks of an app beside them
 	@$(BIN)/python -m bench run s1 --store sqlite
 	@$(BIN)/python -m bench run s1 --store valkey
+	@$(BIN)/python -m bench run s1 --store sqlite --face app
+	@$(BIN)/python -m bench run s1 --store valkey --face app
 	@$(BIN)/python -m bench report
 
 soak: $(READY)  ## simulate for MINUTES minutes (10), then kill KILLS workers on each store (100)

@@ -54,6 +54,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--synchronous", choices=["NORMAL", "FULL"])
     run.add_argument("--claims", choices=["single", "shared"])
     run.add_argument("--prefetch", type=int)
+    run.add_argument("--face", choices=["app"])
     peers = commands.add_parser("peers", parents=[shared], help="run other task queues beside ours")
     peers.add_argument("scenario", choices=["s1"])
     peers.add_argument("--only", choices=sorted(PEERS), action="append", default=[])
@@ -72,6 +73,10 @@ def settings_of(scenario: Scenario, given: Mapping[str, Any]) -> Settings:
     store = asked.get("store") or next(iter(scenario.stores))
     if store not in scenario.stores:
         raise ValueError(f"this scenario runs on {', '.join(scenario.stores)}, not on {store}")
+    if asked.get("face"):
+        if scenario.run is not s1.run or asked.get("processes", 1) > 1:
+            raise ValueError("--face is an option of s1 in one process")
+        asked = {"claims": "shared", **asked}  # that is what a worker does
     return msgspec.convert({"store": store, **scenario.stores[store], **asked}, Settings)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 from bench.settings import Settings
@@ -59,13 +59,18 @@ class EngineQueue:
 
 
 async def submit_all(queue: Queue[T], settings: Settings) -> None:
+    """Submit the body of the settings, as often as they say."""
+    body = settings.body()
+    await from_every_slot(lambda: queue.submit(body), settings)
+
+
+async def from_every_slot(submit: Callable[[], Awaitable[object]], settings: Settings) -> None:
     """Submit one by one, from as many submitters as there are slots."""
     numbers = iter(range(settings.tasks))
-    body = settings.body()
 
     async def submitter() -> None:
         for _ in numbers:
-            await queue.submit(body)
+            await submit()
 
     await asyncio.gather(*(submitter() for _ in range(settings.slots)))
 

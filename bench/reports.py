@@ -13,7 +13,7 @@ import msgspec
 from bench.settings import Report, Settings
 
 RESULTS = Path(__file__).parent / "results"
-SHAPING = ("slots", "processes", "payload", "synchronous", "aof", "claims", "prefetch")
+SHAPING = ("slots", "processes", "payload", "synchronous", "aof", "claims", "prefetch", "face")
 """Settings that make other numbers; a report is kept for each combination."""
 
 

@@ -1,20 +1,25 @@
-"""Scenario 1: submit everything, then claim and complete with a fixed number of slots; beside it a bare ceiling."""
+"""Scenario 1: submit everything, then claim and complete with a fixed number of slots; beside it a bare ceiling.
+
+With `--face app` it is the boundary of the store that stands beside something: tasks of an app.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import multiprocessing
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
 from bench.ceilings import open_ceiling
+from bench.face import through_app
 from bench.measures import client_cpu_seconds, median, quantile
 from bench.places import Place, fresh
 from bench.queues import EngineQueue, Queue, drain, submit_all
 from bench.servers import server_cpu_seconds
 from bench.settings import Report, Settings
+from bench.spans import Found, Meter, Span
 from bench.work import claim_of, creation, run_loop
 from flowfabric.engine.waiting import claim_when_ready
 from flowfabric.model.contracts.lease import Complete
@@ -24,54 +29,8 @@ IDLE_ROUNDS = 100
 PROCESS_SECONDS = 600
 
 
-class Span(NamedTuple):
-    """How long something took, and what it cost."""
-
-    seconds: float
-    client_seconds: float
-    server_seconds: float
-
-
-class Found(NamedTuple):
-    """One side of one run."""
-
-    tasks: int
-    submit: Span
-    drain: Span
-
-    def report(self) -> Report:
-        """Rates per second, and microseconds of processor time per task, submit included."""
-        both = self.submit.seconds + self.drain.seconds
-        client = self.submit.client_seconds + self.drain.client_seconds
-        server = self.submit.server_seconds + self.drain.server_seconds
-        return {
-            "submit_per_s": round(self.tasks / self.submit.seconds),
-            "drain_per_s": round(self.tasks / self.drain.seconds),
-            "end_to_end_per_s": round(self.tasks / both),
-            "client_us": round(client / self.tasks * 1e6, 1),
-            "client_drain_us": round(self.drain.client_seconds / self.tasks * 1e6, 1),
-            "server_us": round(server / self.tasks * 1e6, 1),
-            "server_drain_us": round(self.drain.server_seconds / self.tasks * 1e6, 1),
-        }
-
-
 async def open_queue(place: Place, *, bare: bool) -> Queue[Any]:
     return await open_ceiling(place) if bare else EngineQueue(await place.open())
-
-
-class Meter:
-    """Measures one span, with the processor time of this process and of the server."""
-
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        self._begin = self._now()
-
-    def _now(self) -> tuple[float, float, float]:
-        return time.perf_counter(), client_cpu_seconds(), server_cpu_seconds(self._place.url)
-
-    def stop(self) -> Span:
-        """Say what has passed since the beginning."""
-        return Span(*(end - begin for begin, end in zip(self._begin, self._now(), strict=True)))
 
 
 def drain_in_process(
@@ -161,9 +120,30 @@ def one_run(settings: Settings) -> Report:
     }
 
 
+def one_run_of_faces(settings: Settings) -> Report:
+    """The boundary and the app by turns; each with a store of its own."""
+    with fresh(settings) as place:
+        engine, _ = run_loop(once(place, settings, bare=False, idle_rounds=0))
+    with fresh(settings) as place:
+        face = run_loop(through_app(place, settings))
+    return engine.report() | {f"face_{name}": value for name, value in face.report().items()}
+
+
 def run(settings: Settings) -> Report:
     """Several runs; the median of each number, and the ratio of the medians."""
-    runs = [one_run(settings) for _ in range(settings.runs)]
+    one = one_run_of_faces if settings.face else one_run
+    runs = [one(settings) for _ in range(settings.runs)]
     middle = {name: median([found[name] for found in runs]) for name in runs[0]}
-    ratio = round(middle["drain_per_s"] / middle["ceiling_drain_per_s"], 3)
-    return {**middle, "ratio": ratio, "runs": runs}
+    return {**middle, **ratios(middle, settings.face), "runs": runs}
+
+
+def ratios(middle: Report, face: str) -> Report:
+    """The engine beside its ceiling, or the app beside the engine."""
+    if not face:
+        return {"ratio": round(middle["drain_per_s"] / middle["ceiling_drain_per_s"], 3)}
+    store, app = (middle[f"{of}client_drain_us"] + middle[f"{of}server_drain_us"] for of in ("", "face_"))
+    return {
+        "face_ratio": round(middle["face_drain_per_s"] / middle["drain_per_s"], 3),
+        "face_cpu_ratio": round(store / app, 3),
+        "face_submit_ratio": round(middle["face_submit_per_s"] / middle["submit_per_s"], 3),
+    }

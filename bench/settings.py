@@ -26,6 +26,8 @@ class Settings(msgspec.Struct, frozen=True):
     """`single`: every slot claims for itself. `shared`: one worker claims for all its slots while it completes what
     is finished, so up to twice as many leases are held. The ceiling does the same: the ratio compares like with like.
     """
+    face: str = ""
+    """`app`: tasks of an app stand beside the boundary of the store, which then has no ceiling beside it."""
     seconds: float = 10.0
     """How long something lasts that has no end of its own."""
     limit: float = 120.0

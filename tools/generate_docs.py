@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +18,8 @@ from flowfabric.model.contracts.base import Command
 from flowfabric.model.machine.workspace import decidable
 from flowfabric.model.transitions import TRANSITIONS, Target, Transition
 from flowfabric.server import openapi
+from tools import api_pages
+from tools.api_rooms import ROOMS, Room
 from tools.cli_page import commands
 
 FOLDER: Final = Path(__file__).parents[1] / "docs" / "reference"
@@ -250,7 +253,19 @@ def command_line() -> str:
     )
 
 
-PAGES: Final = {
+def api() -> str:
+    """Write the list of everything public in Python."""
+    return page("Python API", api_pages.index())
+
+
+def api_room(room: Room) -> str:
+    """Write one page of the Python API."""
+    return page(room.title, api_pages.page(room))
+
+
+PAGES: Final[dict[str, Callable[[], str]]] = {
+    "api.md": api,
+    **{f"api/{room.file}.md": functools.partial(api_room, room) for room in ROOMS},
     "cli.md": command_line,
     "states.md": states,
     "transitions.md": transitions,
@@ -262,8 +277,8 @@ PAGES: Final = {
 
 def main() -> int:
     """Write every page."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
     for name, write in PAGES.items():
+        (FOLDER / name).parent.mkdir(parents=True, exist_ok=True)
         (FOLDER / name).write_text(write(), encoding="utf-8")
         print(f"docs/reference/{name}")
     return 0

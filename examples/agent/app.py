@@ -12,7 +12,7 @@ from flowfabric import Context, FlowFabric, Frame, Run, WaitTimeout
 
 app = FlowFabric()  # the store that FF_STORE names, else a SQLite file in your data folder
 
-PACE = float(os.environ.get("AGENT_PACE", "0.1"))
+PACE = float(os.environ.get("AGENT_PACE", "0.6"))
 """Seconds for each word, as a model would take them."""
 
 
@@ -20,7 +20,7 @@ async def ask_model(prompt: str) -> AsyncIterator[str]:
     """Stand for a language model: put your own client here."""
     for word in f"About {prompt}: it keeps what is done, and does the rest.".split():
         await asyncio.sleep(PACE)
-        yield word
+        yield f"{word} "
 
 
 async def make_plan(question: str) -> list[str]:
@@ -53,7 +53,7 @@ async def research(ctx: Context, question: str) -> str:
         async for word in ask_model(question):
             await ctx.emit("token", word)  # readers see it at once, and after a crash from the start
             words.append(word)
-        return " ".join(words)
+        return "".join(words).strip()
 
     draft = await ctx.step("write", write)
     await ctx.progress(90, "waiting for a person")
@@ -72,8 +72,8 @@ async def show(run: Run[str]) -> None:
         if not isinstance(item, Frame):
             print(f"[attempt {item.attempt}]", flush=True)
             continue
-        print(item.text, end=" ", flush=True)
-        if item.text.endswith("rest."):
+        print(item.text, end="", flush=True)
+        if item.text.endswith("rest. "):
             print(flush=True)
             break
     said = await asyncio.to_thread(input, "Publish it? [y/N] ")

@@ -14,7 +14,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import path
 from django.views.decorators.http import require_POST
 
-from flowfabric import FlowFabric, SyncContext
+from flowfabric import FlowFabric, SyncContext, errors
 
 # settings.py
 settings.configure(
@@ -39,7 +39,6 @@ def invoice(ctx: SyncContext, customer: str) -> str:
     """Write an invoice, and send it when somebody has looked at it."""
     number = ctx.step("number", number_of, customer)
     answer = ctx.wait_for_signal("approve", timeout="7d", name="check")
-    assert not isinstance(answer, list)
     return f"{number} sent, checked by {answer.source}"
 
 
@@ -53,7 +52,10 @@ def start(_: HttpRequest, customer: str) -> HttpResponse:
 @require_POST
 def approve(request: HttpRequest, run_id: str) -> HttpResponse:
     """Let it go. In a project of yours `by` is `request.user`."""
-    app.sync.run(run_id).approve(by=request.headers.get("X-User", "somebody"), within="20s")
+    try:
+        app.sync.run(run_id).approve(by=request.headers.get("X-User", "somebody"), within="20s")
+    except errors.Conflict as error:  # it has ended, or waits for something else
+        return JsonResponse({"error": str(error)}, status=409)
     return HttpResponse(status=204)
 
 
@@ -64,6 +66,8 @@ def look(_: HttpRequest, run_id: str) -> HttpResponse:
         return JsonResponse({"result": run.result(timeout="5s")})
     except TimeoutError:
         return JsonResponse({"state": run.status().state}, status=202)
+    except (errors.NotFound, errors.InvalidInput) as error:  # it is not kept any more, or no id at all
+        return JsonResponse({"error": str(error)}, status=404)
 
 
 # urls.py

@@ -9,7 +9,7 @@ import os
 from flask import Flask, jsonify
 from flask.typing import ResponseReturnValue
 
-from flowfabric import FlowFabric, TaskFailed
+from flowfabric import FlowFabric, FlowFabricError, TaskFailed, errors
 
 app = FlowFabric(os.environ.get("FF_STORE", "reports.db"))
 site = Flask(__name__)
@@ -38,6 +38,13 @@ def look(run_id: str) -> ResponseReturnValue:
         return jsonify(state=run.status().state), 202
     except TaskFailed as failure:
         return jsonify(error=failure.reason), 500
+
+
+@site.errorhandler(errors.NotFound)
+@site.errorhandler(errors.InvalidInput)
+def missing(error: FlowFabricError) -> ResponseReturnValue:
+    """Answer for a run that is not there, or no longer, and for what is no id at all."""
+    return jsonify(error=str(error)), 404
 
 
 if __name__ == "__main__":

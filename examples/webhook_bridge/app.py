@@ -58,7 +58,7 @@ async def payment(run_id: str, request: Request) -> None:
         await app.run(run_id).signal(
             "paid", {"amount": event["amount"]}, by="payments", key=event["id"], within="5s"
         )
-    except errors.NotFound as error:
+    except (errors.NotFound, errors.InvalidInput) as error:
         raise HTTPException(404, "no such run") from error
     except NothingWaits as error:
         if not (await app.run(run_id).status()).ended:
@@ -75,5 +75,5 @@ async def order(run_id: str, wait: float = 0) -> dict[str, Any]:
         return {"state": (await run.status()).state}
     except TaskFailed as failure:
         return {"state": "failed", "reason": failure.reason}
-    except errors.NotFound as error:
+    except (errors.NotFound, errors.InvalidInput) as error:
         raise HTTPException(404, "no such run") from error

@@ -16,6 +16,7 @@ Below that lies the storage boundary: `open_store`, `Engine`, and the commands a
 `flowfabric.model.contracts`.
 """
 
+from flowfabric import errors
 from flowfabric.app import (
     AttemptStarted,
     Backoff,
@@ -35,7 +36,6 @@ from flowfabric.app import (
 )
 from flowfabric.client import HttpClient
 from flowfabric.engine import Engine
-from flowfabric.model import errors
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.storage import open_store
 from flowfabric.storage.sqlite import SqliteStore

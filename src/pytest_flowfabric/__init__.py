@@ -12,7 +12,7 @@ import pytest
 
 if TYPE_CHECKING:
     from flowfabric import FlowFabric
-    from flowfabric.testing import Lab
+    from flowfabric.testing import Lab, SyncLab
 
 VALKEY = "FLOWFABRIC_TEST_VALKEY"
 """Names the URL of a Valkey database for tests; it must be empty, and is emptied after each test."""
@@ -32,6 +32,12 @@ class Labs:
         from flowfabric.testing import Lab  # noqa: PLC0415 - loaded by tests that use it
 
         return Lab(self._app() if app is None else app, options.pop("store", self.store), **options)
+
+    def sync(self, app: FlowFabric | None = None, **options: Any) -> SyncLab:
+        """Make a lab for a test that is not async: `with flowfabric_lab.sync() as lab: …`."""
+        from flowfabric.testing import SyncLab  # noqa: PLC0415 - loaded by tests that use it
+
+        return SyncLab(self._app() if app is None else app, options.pop("store", self.store), **options)
 
     def _app(self) -> FlowFabric:
         try:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
-from flowfabric import FlowFabric, Frame
+from flowfabric import FlowFabric, Frame, Run
 from flowfabric.app.patience import patiently
 from flowfabric.storage import open_store
 from flowfabric.storage.base import Upkeep
@@ -18,6 +19,7 @@ from support.clock import ManualClock
 from support.face import Face
 from support.over_http import served
 from support.stores import chosen
+from support.until import until
 from support.valkey import ValkeyServer
 
 
@@ -65,7 +67,7 @@ class Valkey:
         await asyncio.to_thread(self.server.kill)
 
     async def reach(self) -> Upkeep:
-        return await open_store(self.url)
+        return await open_store(self.url, patience=20)  # it may still be loading what it wrote down
 
 
 @asynccontextmanager
@@ -134,6 +136,31 @@ async def test_stream_misses_nothing_and_repeats_nothing_through_a_restart(place
                 await face.fail(task, "the end")
         assert texts == ["a", "b", "c"]
         await behind.close()
+
+
+async def test_stream_may_begin_while_the_store_is_away(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "flowfabric")
+    app = program(place.url)
+    async with app:
+        run = await app.submit("job")
+        behind = await place.reach()
+        face = Face(behind, behind, ManualClock())
+        task = await face.claim()
+        await face.emit(task, "a")
+        await face.fail(task, "the end")
+        await place.go_away()
+        caplog.clear()
+        reading = asyncio.create_task(texts_of(run))
+        await until(lambda: caplog.records)
+        await place.come_back()
+        assert await asyncio.wait_for(reading, 40) == ["a"]
+        await behind.close()
+
+
+async def texts_of(run: Run[Any]) -> list[str]:
+    return [item.text async for item in run.stream() if isinstance(item, Frame)]
 
 
 async def test_submission_comes_through_a_restart_once(place: Place) -> None:

@@ -8,6 +8,7 @@ import pickle
 
 import pytest
 
+from flowfabric import Context
 from flowfabric.app import (
     NothingWaits,
     ResultExpired,
@@ -16,7 +17,8 @@ from flowfabric.app import (
     TaskFailed,
 )
 from flowfabric.engine.timers import Timers
-from flowfabric.model.errors import InvalidInput, NotFound
+from flowfabric.errors import InvalidToken
+from flowfabric.model.errors import Conflict, InvalidInput, NotFound
 from flowfabric.model.ids import spread
 from support.driver import new_uuid
 from support.face import Face
@@ -75,6 +77,8 @@ async def test_cancelled_run_says_so(face: Face) -> None:
     with pytest.raises(TaskCancelled, match="was cancelled: changed my mind"):
         await run.result()
     assert (await run.status()).state == "cancelled"
+    with pytest.raises(Conflict, match=r"nothing to cancel: the run has ended \(cancelled\)"):
+        await run.cancel("once more")
 
 
 async def test_expired_run_says_so(face: Face) -> None:
@@ -191,14 +195,47 @@ async def test_signal_waits_for_the_run_to_wait(face: Face) -> None:
     assert signal.signal_name == "reject"
 
 
+async def test_signal_to_a_run_that_sleeps_is_refused(face: Face) -> None:
+    app = face.app()
+
+    @app.task
+    async def job(ctx: Context) -> str:
+        await ctx.sleep("1d")
+        return (await ctx.wait_for_signal("approve")).name
+
+    run = await app.submit(job)
+    async with app.worker(engine=False):
+        async with face.store.subscribe([f"execution:{run.id}"]) as woken:
+            while (await run.status()).state != "suspended":
+                await woken.wait(5)
+        for signal in (run.approve(), run.signal("anything")):
+            with pytest.raises(NothingWaits, match="the run sleeps"):
+                await signal
+        assert "signal" not in [event.event for event in await run.history()]
+
+
+async def test_nobody_waits_for_a_run_that_has_ended(face: Face) -> None:
+    app = face.app()
+    app.task(name="job")(lambda: None)
+    run = await app.submit("job")
+    sending = asyncio.create_task(run.approve(within="1h"))
+    await face.work(app)
+    for signal in (sending, run.approve(within="1h")):
+        with pytest.raises(NothingWaits, match="the run has ended: completed"):
+            await asyncio.wait_for(signal, 30)
+
+
 async def test_token_opens_its_waitpoint_and_nothing_else(face: Face) -> None:
     app = face.app()
     app.task(name="job")(lambda: None)
     run = await app.submit("job")
     opened = (await face.suspend(await face.claim(), "go")).waitpoint
-    with pytest.raises(Exception, match="token"):
-        await run.signal("go", waitpoint=opened.waitpoint_id, token=opened.waitpoint_token[:-2] + "00")
-    await run.signal("go", waitpoint=opened.waitpoint_id, token=opened.waitpoint_token)
+    token = opened.waitpoint_token
+    with pytest.raises(InvalidToken):
+        await run.signal(
+            "go", waitpoint=opened.waitpoint_id, token=token[:-1] + ("1" if token[-1] == "0" else "0")
+        )
+    await run.signal("go", waitpoint=opened.waitpoint_id, token=token)
     assert (await run.status()).state == "waiting"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from flowfabric.app import SubmitRefused
 from flowfabric.codecs import JSON
-from flowfabric.model.contracts.reads import Describe, GetPayload
+from flowfabric.model.contracts.reads import Describe, GetPayload, ListExecutions
 from flowfabric.model.errors import InvalidInput
 from flowfabric.model.records import Execution
 from support.face import Face
@@ -68,6 +68,21 @@ async def test_task_of_another_program_is_named_by_its_kind(face: Face) -> None:
         await here.submit("greet@2", "ada", mark="?")
 
 
+async def test_arguments_of_wrong_types_are_refused_before_anything_is_stored(face: Face) -> None:
+    app = face.app()
+
+    @app.task
+    def job(n: int, names: list[str]) -> None: ...
+
+    wrong: Any = ["a", 3]
+    for refused in (app.submit(job, 1, wrong), app.submit("job", n=1, names=wrong)):
+        with pytest.raises(InvalidInput, match=r"^names\[1\]: Expected `str`, got `int`"):
+            await refused
+    with pytest.raises(InvalidInput, match=r"^n: "):
+        app.call("job", n="1", names=[])
+    assert not (await face.store.read(ListExecutions())).runs
+
+
 async def test_options_of_a_submission_go_before_those_of_the_task(face: Face) -> None:
     app = face.app(namespace="team")
 
@@ -90,7 +105,6 @@ async def test_options_of_a_submission_go_before_those_of_the_task(face: Face) -
     assert told.execution_deadline_at - told.created_at == 3_600_000
 
 
-@pytest.mark.parametrize("face", ["sqlite", "valkey"], indirect=True)
 async def test_delay_counts_from_the_submission(face: Face) -> None:
     app = face.app()
     app.task(name="job")(lambda: None)

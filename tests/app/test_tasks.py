@@ -117,7 +117,7 @@ def test_defaults_become_the_policy() -> None:
                 "type": "exponential", "initial_delay_ms": 200, "max_delay_ms": 5_000, "multiplier": 3,
                 "jitter": True,
             },
-            "retryable_categories": ["timeout"],
+            "retryable_categories": ["timeout", "retry"],
         },
         "timeout_policy": {"attempt_timeout_ms": 120_000, "execution_deadline_ms": 3_600_000},
         "routing_requirements": {"required_capabilities": ["gpu"]},
@@ -157,15 +157,17 @@ def test_one_context_will_do() -> None:
         app._core.registry.handlers()
 
 
+def elsewhere(ctx: Context) -> None: ...
+
+
 def test_context_is_that_of_the_kind_of_function() -> None:
     async def awaits(ctx: SyncContext) -> None: ...
     def waits(ctx: Context) -> None: ...
-    def elsewhere(ctx: SyncContext) -> None: ...
 
     for function, executor, problem in (
         (awaits, None, "ctx must be a Context, because the task is written with async def"),
         (waits, None, "ctx must be a SyncContext, because the task is written with def"),
-        (elsewhere, "process", "there is no context in a process of its own: leave ctx out"),
+        (elsewhere, "process", "ctx must be a SyncContext, because the task runs in a process of its own"),
     ):
         app = FlowFabric()
         app.task(executor=executor)(function)  # type: ignore[arg-type] # one of the three words
@@ -176,9 +178,17 @@ def test_context_is_that_of_the_kind_of_function() -> None:
 def test_plain_functions_run_in_threads_and_processes_are_asked_for() -> None:
     app = FlowFabric()
     app.task(name="a")(lambda: None)
-    app.task(name="b", executor="process")(lambda: None)
+    app.task(name="b", executor="process")(policy_of)
     handlers = app._core.registry.handlers()
     assert (handlers["a"].executor, handlers["b"].executor) == ("thread", "process")
+
+
+def test_a_function_that_another_process_cannot_find_is_refused() -> None:
+    def local() -> None: ...
+
+    for function in (local, lambda: None):
+        with pytest.raises(InvalidInput, match="executor: another process finds a function by its name"):
+            FlowFabric().task(name="a", executor="process")(function)
 
 
 def test_type_is_provided_once() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -48,6 +49,29 @@ def test_collisions_are_told_with_remedies() -> None:
     assert lines[2:4] == ["lanes colliding: 3 (100.0%)", "severity: Remediate"]
     assert lines[6:9] == ["0 | a | b, c", "0 | b | a, c", "0 | c | a, b"]
     assert sum(line.startswith("  ") for line in lines) == 3
+
+
+def test_programs_get_the_same_as_json() -> None:
+    ended = ff("admin", "partition-collisions", "--json", FF_LANES="c,a,b", FF_FLOW_PARTITIONS="1")
+    assert (ended.returncode, json.loads(ended.stdout)) == (
+        0,
+        {
+            "partitions": 1,
+            "lanes": 3,
+            "colliding": 3,
+            "severity": "Remediate",
+            "homes": [{"partition": 0, "lanes": ["a", "b", "c"]}],
+        },
+    )
+
+
+def test_a_check_of_settings_is_json_for_programs() -> None:
+    ended = ff("server", "--check", "--json", "--store", "work.db", "--listen", "127.0.0.1:1")
+    told = json.loads(ended.stdout)
+    assert (ended.returncode, ended.stderr, told["good"]) == (0, "", True)
+    assert (told["store"], told["listen"], told["waitpoint_secret"]) == (
+        "work.db", "127.0.0.1:1", "kept in the store",
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

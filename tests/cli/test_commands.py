@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from flowfabric.model.contracts.create import CreateExecution
 from flowfabric.model.ids import spread
 from flowfabric.worker import Context
 from support.commands import Ff
+from support.terminal import INTERRUPT, on_terminal
 from support.working import Place
 
 
@@ -82,6 +84,27 @@ async def test_input_comes_from_files_and_pipes(place: Place, ff: Ff, tmp_path: 
         ).out == '"hello, Cy"\n'
         ended = await ff("submit", "echo", "--raw", "--input", "-", "--wait", stdin=b"\xff\x00")
         assert ended.json == "AP8="
+
+
+async def test_many_are_submitted_one_for_each_line(place: Place, ff: Ff, tmp_path: Any) -> None:
+    path = tmp_path / "inputs.jsonl"
+    path.write_text("\n".join(f'{{"name": "{number}"}}' for number in range(450)) + "\n\n", "utf-8")
+    ended = await ff("submit", "greet", "--each", str(path), "--key", "batch", "--tag", "of=batch")
+    ids = ended.out.split()
+    assert (ended.code, ended.err, len(ids), len(set(ids))) == (0, "", 450, 450)
+    again = await ff("submit", "greet", "--each", "-", "--key", "batch", "--json", stdin=path.read_bytes())
+    assert [each["execution_id"] for each in again.lines] == ids
+    assert {each["duplicate"] for each in again.lines} == {True}
+    assert (await ff.json("inspect", ids[449]))["input"] == {"name": "449"}
+    (lane,) = await ff.json("lanes")
+    assert lane["counts"]["waiting"] == 450
+
+
+async def test_a_bad_line_submits_nothing(place: Place, ff: Ff) -> None:
+    ended = await ff("submit", "greet", "--each", "-", stdin=b'{"name": "a"}\nname=b\n')
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("ff: each: line 2 is no JSON")
+    assert await ff.json("ps") == []
 
 
 async def test_a_key_finds_what_was_submitted_before(place: Place, ff: Ff) -> None:
@@ -194,6 +217,22 @@ async def test_a_live_list_goes_on(place: Place, ff: Ff) -> None:
     process.send_signal(signal.SIGINT)
     _, said = await process.communicate()
     assert (process.returncode, said) == (130, b"")
+
+
+async def test_a_live_list_is_drawn_over_the_one_before(place: Place, ff: Ff) -> None:
+    for number in range(60):
+        await place.submit(f"kind{number}", {})
+    command = [sys.executable, "-m", "flowfabric.cli", "ps", "--live", "--limit", "200"]
+    async with on_terminal(*command, folder=".", environ=ff.environ) as (process, terminal):
+        await terminal.until("kind59")
+        await terminal.until("kind13")
+        await place.submit("last", {})
+        await terminal.until("last")
+        terminal.type(INTERRUPT)
+        await terminal.end()
+        assert await process.wait() == 130
+    assert "kind12" not in terminal.shown  # it is as high as the terminal, and does not scroll
+    assert "Traceback" not in terminal.shown
 
 
 async def test_ids_may_be_short_when_one_is_meant(place: Place, ff: Ff) -> None:

@@ -1,4 +1,4 @@
-"""`ff worker` and `ff dev`, as processes."""
+"""`ff worker` and `ff dev`, as processes; what a person sees of it is in test_make_dev."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,6 +16,7 @@ import pytest
 
 from support.commands import Ff
 from support.serving import Backend
+from support.valkey import ValkeyServer
 from support.working import Place
 
 APP = """
@@ -33,16 +35,22 @@ async def hang(ctx: Context) -> str:
         await ctx.emit("log", "hanging")
         await ctx.cancelled.wait()
     return "recovered"
+
+@app.task
+async def nap(ctx: Context) -> None:
+    await ctx.sleep("1h")
 """
 
 
 @asynccontextmanager
-async def running(folder: Path, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+async def running(
+    folder: Path, *arguments: str, stdin: int = asyncio.subprocess.PIPE
+) -> AsyncIterator[asyncio.subprocess.Process]:
     """Start `ff` where an app lies, and be sure that it ends."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("FF_")}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "flowfabric.cli", *arguments, cwd=folder, env=environ,
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        sys.executable, "-m", "flowfabric.cli", *arguments, cwd=folder, env=environ, stdin=stdin,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
     try:
         yield process
@@ -52,15 +60,17 @@ async def running(folder: Path, *arguments: str) -> AsyncIterator[asyncio.subpro
         await process.communicate()
 
 
-async def until(process: asyncio.subprocess.Process, text: str) -> str:
-    """Read what it says up to a line."""
+async def until(process: asyncio.subprocess.Process, text: str, *others: str) -> str:
+    """Read what it says up to a line, and the others if they have not come before it; return the first line."""
     assert process.stdout is not None
-    said = ""
+    said, wanted, found = "", {text, *others}, ""
     while line := (await process.stdout.readline()).decode():
         said += line
-        if re.search(text, line):
-            return line
-    raise AssertionError(f"{text!r} was not said: {said}")
+        found = line if text in wanted and re.search(text, line) else found
+        wanted = {each for each in wanted if not re.search(each, line)}
+        if not wanted:
+            return found
+    raise AssertionError(f"{wanted} was not said: {said}")
 
 
 async def test_a_worker_runs_an_app_until_it_is_told_to_stop(place: Place, ff: Ff, tmp_path: Path) -> None:
@@ -87,28 +97,115 @@ async def test_an_app_that_is_not_there_is_explained(tmp_path: Path, target: str
     assert out.decode().startswith(f"ff: {text}")
 
 
-@pytest.mark.usefixtures("interruptible")
-async def test_dev_serves_works_reloads_and_survives_a_kill(backend: Backend, tmp_path: Path) -> None:
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    """A folder with an app."""
     folder = tmp_path / "code"
     folder.mkdir()
     (folder / "shop.py").write_text(APP, "utf-8")
-    async with running(folder, "dev", "shop:app", *backend.flags, "--listen", "127.0.0.1:0") as dev:
+    return folder
+
+
+LOCAL = ("--listen", "127.0.0.1:0")
+
+
+@pytest.mark.usefixtures("interruptible")
+async def test_dev_serves_works_and_reloads(backend: Backend, code: Path) -> None:
+    async with running(code, "dev", "shop:app", *backend.flags, *LOCAL) as dev:
         assert dev.stdin is not None
-        address = (await until(dev, "serves")).split()[0]
-        ff = Ff(address)
+        ff = Ff((await until(dev, "serves")).split()[0])
+        await until(dev, "type submit KIND NAME=VALUE")
         assert (await ff("submit", "greet", "name=Ada", "--wait")).json == "HELLO, Ada"
         await until(dev, "» Ada is greeted")
-        await until(dev, "completed")
-        (folder / "shop.py").write_text(APP.replace("HELLO", "BYE"), "utf-8")
-        await until(dev, "starts anew: shop.py has changed")
-        hanging = (await ff("submit", "hang")).out.strip()
-        await until(dev, "» hanging")
-        assert (await ff("submit", "greet", "name=Ada", "--wait")).json == "BYE, Ada"
-        dev.stdin.write(b"k\n")
-        await until(dev, "killed the worker")
-        await until(dev, f"{hanging[-8:]}.* expired")
-        await until(dev, f"{hanging[-8:]}.* reclaimed by")
-        assert (await ff.json("inspect", hanging))["public_state"] in {"active", "completed"}
-        await until(dev, f"{hanging[-8:]}.* completed")
-        dev.send_signal(signal.SIGINT)
+        await until(dev, 'completed: "HELLO, Ada"')
+        (code / "shop.py").write_text(APP.replace("HELLO", "BYE"), "utf-8")
+        await until(dev, "worker-1 is started anew: shop.py has changed")
+        await until(dev, "worker-2 runs shop:app")
+        dev.stdin.write(b"submit greet name=Ben\n")  # any command can be typed
+        await until(dev, 'completed: "BYE, Ben"')
+        dev.stdin.write(b"submit nap\n")
+        await until(dev, "nap .* suspended")  # who sleeps asks nobody
+        dev.stdin.write(b"a\n'\nr\n")
+        await until(
+            dev, "nothing asks for an answer now", "ff: No closing quotation",
+            "worker-2 is started anew: asked to", "worker-3 runs shop:app",
+        )  # fmt: skip
+        dev.stdin.write(b"q\n")
         assert await dev.wait() == 0
+
+
+async def test_where_nothing_can_be_typed_a_kill_does_the_same(backend: Backend, code: Path) -> None:
+    nothing = asyncio.subprocess.DEVNULL
+    submit = ("--submit", "hang")
+    async with running(code, "dev", "shop:app", *backend.flags, *LOCAL, *submit, stdin=nothing) as dev:
+        address = (await until(dev, "serves")).split()[0]
+        started = await until(dev, "worker-1 runs", "nothing can be typed here: `kill -9`")
+        worker = int(started.split()[-1].rstrip(")"))
+        await until(dev, "» hanging")
+        os.kill(worker, signal.SIGKILL)
+        await until(dev, f"worker-1 was killed .process {worker}.; another one starts")
+        other = int((await until(dev, "worker-2 runs")).split()[-1].rstrip(")"))
+        await until(dev, "hang .* the lease of worker-1 expired")
+        await until(dev, "hang .* reclaimed by worker-2")
+        await until(dev, 'hang .* completed: "recovered"')
+        (run,) = await Ff(address).json("ps")
+        assert (run["public_state"], run["execution_kind"]) == ("completed", "hang")
+        dev.terminate()
+        assert await dev.wait() == 0
+        with pytest.raises(ProcessLookupError):
+            os.kill(other, 0)
+
+
+async def test_a_store_that_goes_away_comes_back(code: Path) -> None:
+    server = ValkeyServer("--appendonly", "yes", "--appendfsync", "always")
+    try:
+        async with running(code, "dev", "shop:app", "--store", server.url, *LOCAL) as dev:
+            assert dev.stdin is not None
+            dev.stdin.write(b"submit greet name=Ada\n")
+            await until(dev, 'completed: "HELLO, Ada"')
+            server.kill()
+            await until(dev, "the store is away: ")
+            server.start()
+            await until(dev, "the store is back")
+            dev.stdin.write(b"submit greet name=Ben\n")
+            await until(dev, 'completed: "HELLO, Ben"')
+            dev.stdin.write(b"ps --live\n")
+            await until(dev, "greet +completed", "greet +completed")
+            dev.stdin.write(b"\nq\n")
+            assert await dev.wait() == 0
+    finally:
+        server.stop()
+
+
+async def test_an_app_that_breaks_waits_for_a_change(code: Path) -> None:
+    (code / "shop.py").write_text("import missing_module", "utf-8")
+    async with running(code, "dev", "shop:app", "--store", "work.db", *LOCAL) as dev:
+        await until(dev, "missing_module")
+        await until(dev, "worker-1 ended with 1; a change, or r and Enter, starts it anew")
+        (code / "shop.py").write_text(APP, "utf-8")
+        await until(dev, "shop.py has changed")
+        assert dev.stdin is not None
+        dev.stdin.write(b"submit greet name=Cy\n")
+        await until(dev, 'completed: "HELLO, Cy"')
+
+
+@pytest.mark.parametrize("command", [("dev", "shop:app"), ("server",)])
+async def test_an_address_that_is_taken_is_named_with_the_remedy(
+    command: tuple[str, ...], code: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        async with running(code, *command, "--store", "work.db", "--listen", listen) as process:
+            said = (await process.communicate())[0].decode()
+    assert process.returncode == 1
+    assert f"cannot listen on {listen}: Address already in use" in said
+    assert "choose another address with --listen HOST:PORT or FF_LISTEN_ADDR" in said
+    assert "Traceback" not in said
+
+
+async def test_dev_wants_a_store_of_its_own(code: Path) -> None:
+    async with running(code, "dev", "shop:app", "--store", "http://127.0.0.1:1") as process:
+        said = (await process.communicate())[0].decode()
+    assert (process.returncode, said) == (
+        2, "ff: ff dev brings a server of its own: name a store, not a server\n",
+    )  # fmt: skip

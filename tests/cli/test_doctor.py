@@ -6,8 +6,6 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from flowfabric.cli import doctor_valkey
 from flowfabric.storage.sqlite.connection import migrations
 from flowfabric.storage.valkey.client import Client
@@ -101,12 +99,3 @@ async def test_who_looks_changes_nothing(tmp_path: Path) -> None:
 async def test_a_server_migrates_its_store_itself() -> None:
     ended = await Ff("http://127.0.0.1:1")("migrate")
     assert (ended.code, "when it starts" in ended.err) == (2, True)
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-async def test_shells_complete_every_command(shell: str) -> None:
-    text = (await Ff("")("completion", shell)).out
-    for word in ("inspect", "waitpoints", "follow", "keep-steps", "partition-collisions"):
-        assert word in text, word
-    assert "demo-worker" not in text
-    assert "while-read" not in text

@@ -43,6 +43,8 @@ async def test_a_store_that_is_not_there_ends_with_four(
         (("submit", "x", "--input", "{"), "is no JSON"),
         (("submit", "x", "--input", "{}", "a=1"), "give --input or NAME=VALUE, not both"),
         (("submit", "x", "a"), "write NAME=VALUE"),
+        (("submit", "x", "--each", "missing"), "missing cannot be read"),
+        (("submit", "x", "--each", "missing", "a=1"), "takes its inputs from the file"),
         (("submit", "x", "--wiat"), "unrecognized arguments: --wiat"),
         (("lanes", "a"), "unrecognized arguments: a"),
         (("submit", "x", "--raw"), "says how --input is meant"),

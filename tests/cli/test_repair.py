@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ from flowfabric.cli import main
 from flowfabric.storage import open_store
 from flowfabric.storage.valkey.client import Client
 from support.clock import ManualClock
+from support.commands import Ff
 from support.driver import Driver
 from support.serving import Backend
+from support.working import place_on
 
 
 async def prepare(backend: Backend) -> None:
@@ -38,6 +41,9 @@ def test_damage_is_told_and_mended(backend: Backend, capsys: pytest.CaptureFixtu
         code = main(["admin", "repair", *backend.flags, *arguments])
         return code, capsys.readouterr().out.splitlines()
 
+    code, (told,) = run("--look", "--json")
+    found = json.loads(told)
+    assert (code, found["checked"], len(found["wrong"]), found["fixed"]) == (1, 1, 1, False)
     code, lines = run("--look")
     assert (code, lines[-1]) == (1, "1 executions compared: 1 entry wrong")
     assert "tall" in lines[0]
@@ -49,9 +55,9 @@ def test_damage_is_told_and_mended(backend: Backend, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("store", "problem"),
     [
-        ("none.db", "there is no file none.db"),
+        ("none.db", "there is no store at none.db"),
         ("valkey://127.0.0.1:1/0", "cannot be reached"),
-        ("http://127.0.0.1:1", "no store opens http://"),
+        ("http://127.0.0.1:1", "no server answers"),
     ],
 )
 def test_a_store_that_cannot_be_opened_is_explained(
@@ -62,6 +68,13 @@ def test_a_store_that_cannot_be_opened_is_explained(
     capsys: pytest.CaptureFixture[Any],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["admin", "repair", "--store", store]) == 2
+    assert main(["admin", "repair", "--store", store]) == 4
     assert problem in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+async def test_a_server_repairs_its_store_itself(tmp_path: Path) -> None:
+    async with place_on("http", tmp_path) as place:
+        ended = await Ff(place.url)("admin", "repair")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == "ff: a server repairs its store every hour; name the store itself\n"

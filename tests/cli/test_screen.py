@@ -43,6 +43,14 @@ def test_the_widest_columns_give_way_first() -> None:
     assert fitted([40, 40], 3) == [40, 0]
 
 
+def test_ids_are_never_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    out = io.StringIO()
+    ids = ("3fba209f394b", "13a33ffec55b")
+    Screen(out).table(("waitpoint", "execution", "key"), [(*ids, "approve|reject" * 3)])
+    assert out.getvalue().splitlines()[1] == "3fba209f394b  13a33ffec55b  approve|rej…"
+
+
 def test_a_column_without_values_is_left_out() -> None:
     out = io.StringIO()
     Screen(out).table(("id", "ended", "note"), [("a", "", "b")])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import pydantic
 import pytest
 
-from flowfabric.codecs import BYTES, Codec, Signature
+from flowfabric.codecs import BYTES, JSON, Codec, Signature
 from flowfabric.model.errors import InvalidInput
 
 
@@ -179,3 +180,48 @@ def test_functions_whose_arguments_cannot_travel_are_refused() -> None:
         Signature.of(odd)
     with pytest.raises(TypeError, match="Nowhere"):
         Signature.of(unknown)
+
+
+def typed(
+    a: int = 0,
+    b: str | None = None,
+    c: Point | None = None,
+    d: Sequence[Person] = (),
+    e: float = 0,
+    f: Any = None,
+) -> None: ...
+
+
+@pytest.mark.parametrize("codec", [JSON, Packed()])
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ({"a": "3"}, "a"),
+        ({"a": True}, "a"),
+        ({"b": 3}, "b"),
+        ({"c": Point("no")}, "c.x"),  # type: ignore[arg-type] # that is the point
+        ({"c": {"y": 1}}, "c"),
+        ({"d": [{"name": 1}]}, "d"),
+        ({"e": "1"}, "e"),
+        ({"a": 1, "b": None, "e": None}, "e"),
+    ],
+)
+def test_arguments_of_wrong_types_are_not_written(codec: Codec, given: dict[str, Any], place: str) -> None:
+    signature = Signature.of(typed, codec=codec)
+    with pytest.raises(InvalidInput, match=f"^{place}"):
+        signature.bind((), given)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"a": 1, "b": None, "f": "x"},
+        {"b": "x", "e": 1},
+        {"c": None, "f": {"any": ["thing"]}},
+        {"c": Point(1), "d": (Person(name="ann"),)},
+        {"c": {"x": 1}, "d": [{"name": "ann"}], "e": 1.5},
+    ],
+)
+def test_what_a_worker_can_read_may_be_written(given: dict[str, Any]) -> None:
+    data, encoding = Signature.of(typed).bind((), given)
+    assert Signature.of(typed).unbind(data, encoding).keys() == given.keys()

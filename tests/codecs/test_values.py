@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum
@@ -129,3 +130,14 @@ def test_constraints_of_annotated_types_hold() -> None:
     with pytest.raises(DecodeFault, match="<= 3"):
         decode_value(b"4", "json", small)
     assert decode_value(b"4", "json", Annotated[int, ["a note that cannot be hashed"]]) == 4
+
+
+def test_an_object_is_whatever_it_is() -> None:
+    assert decode_value(b'[1,{"a":[]}]', "json", list[object]) == [1, {"a": []}]
+
+
+def test_something_to_iterate_over_is_a_list() -> None:
+    assert decode_value(b'[{"name":"ann"}]', "json", Iterable[Person]) == [Person(name="ann")]
+    assert decode_value(b"[1]", "json", Iterable) == [1]
+    with pytest.raises(DecodeFault, match="Expected `int`, got `str`"):
+        decode_value(b'["a"]', "json", Iterable[int])

@@ -148,6 +148,8 @@ NAMES = [
         ("priority", "5", "invalid_input"),
         ("delay_until", -1, "invalid_input"),
         ("delay_until", 2**53, "invalid_input"),
+        ("delay_ms", -1, "invalid_input"),
+        ("delay_ms", 2**53, "invalid_input"),
         ("execution_deadline_at", -1, "invalid_input"),
         ("execution_deadline_at", 2**53, "invalid_input"),
         ("flow_id", "nope", "invalid_input"),
@@ -241,6 +243,23 @@ async def test_delay(ff: Driver, call: int | None, of_policy: int | None, delaye
     assert run.public_state == state
     assert run.delay_until == (ff.now + delayed_by if delayed_by else 0)
     assert len(await ff.claim()) == (0 if delayed_by else 1)
+
+
+@pytest.mark.parametrize("delay", [0, 1, 5_000])
+async def test_delay_from_its_creation_on_goes_before_the_policys(ff: Driver, delay: int) -> None:
+    execution_id = await ff.create(delay_ms=delay, policy={"delay_until": ff.now + 9_000})
+    run = await ff.show(execution_id)
+    assert (run.public_state, run.delay_until) == (("delayed", ff.now + delay) if delay else ("waiting", 0))
+
+
+async def test_endless_delay_ends_with_what_can_be_counted(ff: Driver) -> None:
+    run = await ff.show(await ff.create(delay_ms=2**53 - 1))
+    assert run.delay_until == 2**53 - 1
+
+
+async def test_two_delays_are_refused(ff: Driver) -> None:
+    with refused("invalid_input", field="delay_ms"):
+        await ff.create(delay_ms=1, delay_until=ff.now + 1)
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 
 import pytest
 
+from flowfabric.model.conditions import timeout_only
 from flowfabric.model.contracts.create import Block, Pause, PauseLane, RevokeLease, UnpauseLane
 from flowfabric.model.contracts.lease import Cancel, Delay, Task
 from flowfabric.model.contracts.reads import Describe, Description
 from flowfabric.model.contracts.upkeep import MarkLeaseExpired, MarkWorkerDead, RegisterWorker
+from flowfabric.model.limits import MAX_INT
 from support.driver import LEASE, Driver
 from support.waiting import suspend, suspended, unanswered
 
@@ -135,6 +138,23 @@ async def test_there_is_a_reason_in_a_word_and_in_a_sentence(ff: Driver, make: M
     assert reason in told
     assert shown.run.lifecycle_phase == "active" or list(told) == [reason]
     assert all(len(detail.split()) > 2 for detail in told.values())
+
+
+async def test_times_are_told_as_people_read_them(ff: Driver) -> None:
+    (because,) = (await describe(ff, await later(ff))).because
+    assert re.search(r"until \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ \(in 1s\)", because.detail)
+    (because,) = (await describe(ff, await ff.create(delay_until=MAX_INT))).because
+    assert str(MAX_INT) in because.detail  # no calendar has it
+    wait = await suspended(ff, timeout_ms=7_200_000, timeout_behavior="expire")
+    (because,) = (await describe(ff, wait.execution_id)).because
+    assert re.search(
+        r"waits for .* since .* \(0ms ago\); if nothing comes, it expires at .* \(in 2h\)$", because.detail
+    )
+    asleep = await suspended(
+        ff, timeout_only(), seed=False, timeout_ms=90_000, timeout_behavior="auto_resume"
+    )
+    (because,) = (await describe(ff, asleep.execution_id)).because
+    assert re.search(r"^sleeps until .* \(in 1m\)$", because.detail)
 
 
 async def active(ff: Driver) -> Task:

@@ -111,6 +111,7 @@ async def test_backoff_counts_retries_even_where_the_caller_chose_the_delay(ff: 
 
 
 KNOWN = ("transient", "permanent", "infra_crash", "timeout", "cancelled")
+FINAL = ("permanent", "cancelled", "invalid_input", "step_mismatch")
 
 
 @pytest.mark.parametrize(
@@ -118,8 +119,8 @@ KNOWN = ("transient", "permanent", "infra_crash", "timeout", "cancelled")
     [
         *((None, category, False) for category in ("transient", "infra_crash", "error")),
         *(([], category, True) for category in ("transient", "infra_crash", "timeout", "error", "my own")),
-        *(([], category, False) for category in ("permanent", "cancelled")),
-        *((list(KNOWN), category, False) for category in ("permanent", "cancelled")),
+        *(([], category, False) for category in FINAL),
+        *(([*KNOWN, *FINAL], category, False) for category in FINAL),
         (["timeout"], "timeout", True),
         (["timeout"], "transient", False),
         (["timeout"], "my own", False),

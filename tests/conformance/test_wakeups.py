@@ -18,8 +18,8 @@ from flowfabric.model.contracts.create import (
     Unpause,
     UnpauseLane,
 )
-from flowfabric.model.contracts.lease import Cancel, Delay
-from flowfabric.model.contracts.upkeep import MarkLeaseExpired, PromoteDelayed
+from flowfabric.model.contracts.lease import Cancel, Delay, Task
+from flowfabric.model.contracts.upkeep import ExpireExecution, MarkLeaseExpired, PromoteDelayed
 from flowfabric.model.ids import partition_in
 from flowfabric.storage.base import Subscription
 from support.driver import LEASE, Driver
@@ -248,6 +248,49 @@ async def test_every_line_of_history_wakes_the_feed(
     async with ff.store.subscribe(["feed"]) as woken:
         await happen()
         assert await woken.wait(SOON)
+
+
+async def cancelled(ff: Driver, task: Task) -> None:
+    await ff.store.apply(Cancel(execution_id=task.execution_id, source="operator"))
+
+
+async def revoked(ff: Driver, task: Task) -> None:
+    await ff.store.apply(RevokeLease(execution_id=task.execution_id))
+
+
+async def expired(ff: Driver, task: Task) -> None:
+    ff.clock.advance(LEASE)
+    await ff.store.apply(MarkLeaseExpired(execution_id=task.execution_id))
+
+
+async def overdue(ff: Driver, task: Task) -> None:
+    ff.clock.advance(LEASE - 1)
+    await ff.store.apply(ExpireExecution(execution_id=task.execution_id, reason="execution_deadline"))
+
+
+@pytest.mark.parametrize("taken", [cancelled, revoked, expired, overdue])
+async def test_a_worker_wakes_when_a_lease_is_taken_from_it(
+    ff: Driver, taken: Callable[[Driver, Task], Awaitable[None]]
+) -> None:
+    task = await ff.running(execution_deadline_at=ff.now + LEASE - 1)
+    async with (
+        ff.store.subscribe([f"worker:{task.worker_instance_id}"]) as woken,
+        ff.store.subscribe(["worker:stranger"]) as foreign,
+    ):
+        await taken(ff, task)
+        assert await woken.wait(SOON)
+        assert not await foreign.wait(NOT)
+
+
+async def test_what_a_worker_ends_itself_wakes_it_not(ff: Driver) -> None:
+    await ff.seed()
+    first, second, third = [await ff.running() for _ in range(3)]
+    async with ff.store.subscribe([f"worker:{first.worker_instance_id}"]) as woken:
+        await ff.complete(first)
+        await ff.fail(second)
+        await suspend(ff, third)
+        await ff.running()
+        assert not await woken.wait(NOT)
 
 
 async def test_a_refusal_wakes_nobody(ff: Driver) -> None:

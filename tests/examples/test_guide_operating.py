@@ -7,11 +7,15 @@ import logging
 import os
 import re
 import sys
+import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from flowfabric import Context, FlowFabric
+from flowfabric.worker import CircuitBreaker, Layer, Metrics
 from support.until import until
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "operating.md").read_text(encoding="utf-8")
@@ -68,3 +72,36 @@ async def test_logs_carry_ids(app: FlowFabric, caplog: pytest.LogCaptureFixture)
     (record,) = (each for each in caplog.records if each.name == "flowfabric.task.talk")
     assert (record.__dict__["execution_id"], record.__dict__["attempt"]) == (run.id, 0)
     assert record.__dict__["kind"] == "talk"
+
+
+async def test_layers(tmp_path: Path) -> None:
+    seconds: dict[str, float] = {}
+    calls: list[tuple[str, str]] = []
+
+    class Timed(Layer):
+        async def handle(self, kind: str, execution_id: str, run: Callable[[], Awaitable[Any]]) -> Any:
+            began = time.monotonic()
+            try:
+                return await run()
+            finally:
+                seconds[kind] = time.monotonic() - began
+
+    class Sink:
+        def record(self, method: str, seconds: float, category: str) -> None:
+            calls.append((method, category))
+
+    store, sink = str(tmp_path / "work.db"), Sink()
+    app = FlowFabric(store, layers=[Timed(), Metrics(sink), CircuitBreaker(threshold=5)])
+
+    @app.task
+    async def add(x: int, y: int) -> int:
+        return x + y
+
+    class Further(Layer):
+        async def handle(self, kind: str, execution_id: str, run: Callable[[], Awaitable[Any]]) -> Any:
+            return await run() + 1
+
+    async with app, app.worker(layers=[Further()]):
+        assert await (await app.submit(add, 1, 2)).result(timeout="30s") == 4
+    assert seconds.keys() == {"add"}
+    assert {("claim", ""), ("complete", "")} <= {*calls}

@@ -37,6 +37,18 @@ async def test_retries_are_as_many_as_were_said(app: FlowFabric) -> None:
         assert ((await run.status()).attempt, (await other.status()).attempt) == (1, 2)
 
 
+async def test_some_failures_are_retried_and_others_are_not(app: FlowFabric) -> None:
+    @app.task(retries=3, backoff="10ms", retry_on=(ConnectionError, TimeoutError, "timeout"))
+    async def pay(ctx: Context, card: str) -> str:
+        raise ConnectionResetError if ctx.attempt == 0 else ValueError("no such card")
+
+    async with app.worker():
+        run = await app.submit(pay, "4242")
+        with pytest.raises(TaskFailed, match="no such card"):
+            await run.result(timeout="30s")
+    assert (await run.status()).attempt == 1
+
+
 async def test_a_handler_can_say_it_better(app: FlowFabric) -> None:
     class Answer:
         status = 429

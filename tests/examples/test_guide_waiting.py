@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from flowfabric import Context, FlowFabric, FlowFabricError, NothingWaits, WaitTimeout
+from support.shell import blocks, shell
 from support.until import until
 
 
@@ -129,3 +132,21 @@ async def test_links_need_a_server(app: FlowFabric) -> None:
         run = await app.submit(ask)
         with pytest.raises(Exception, match="http://"):
             await run.result(timeout="30s")
+
+
+async def test_answering_from_a_terminal(app: FlowFabric, tmp_path: Path) -> None:
+    @app.task
+    async def credit(ctx: Context, customer: str) -> str:
+        answer = await ctx.wait_for_signal("approve", "reject", timeout="2d")
+        return f"{customer} gets {answer.payload['limit']}, says {answer.source}"
+
+    async with app.worker():
+        run = await app.submit(credit, "ada")
+        async with (await app._core.connection.get()).subscribe([f"execution:{run.id}"]) as woken:
+            while (await run.status()).state != "suspended":
+                await woken.wait(5)
+        (script,) = blocks("docs/guides/waiting-for-people.md")
+        store = str(tmp_path / "work.db")
+        shown = await asyncio.to_thread(shell, script, tmp_path, {"ID": run.id[-12:]}, FF_STORE=store)
+        assert "approve, reject" in shown
+        assert await run.result(timeout="30s") == "ada gets 500, says bob"

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from flowfabric import FlowFabric
+from support.process import started
+from support.valkey import empty_server
 
 ROOT = Path(__file__).parents[2]
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
@@ -53,8 +55,8 @@ async def terminal(folder: Path) -> AsyncIterator[Shell]:
         await process.wait()
 
 
-async def until_suspended(store: Path, run: str) -> None:
-    async with FlowFabric(str(store)) as app:
+async def until_suspended(store: str, run: str) -> None:
+    async with FlowFabric(store) as app:
         opened = await app._core.connection.get()
         async with opened.subscribe([f"execution:{run}"]) as woken:
             while (await app.run(run).status()).state != "suspended":
@@ -67,13 +69,29 @@ def test_the_program_is_that_of_the_examples() -> None:
     assert kept.endswith(PROGRAM[1])
 
 
+@pytest.fixture(params=["sqlite", "valkey", "http"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
+    """The store that the tutorial names, and two that it could have named as well."""
+    match request.param:
+        case "sqlite":
+            yield str(tmp_path / "press.db")
+        case "valkey":
+            async with empty_server() as valkey:
+                yield valkey.url
+        case _:
+            with started(tmp_path) as server:
+                await asyncio.to_thread(server.wait_until_ready)
+                yield f"http://127.0.0.1:{server.port}"
+
+
 @pytest.mark.timeout(120)
-async def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
+async def test_the_tutorial_does_what_it_says(tmp_path: Path, store: str) -> None:
     assert PROGRAM is not None
     (tmp_path / "press.py").write_text(PROGRAM[1], encoding="utf-8")
     name, submit, dies, look, works, answer, end, history, stop = COMMANDS
     async with terminal(tmp_path) as shell:
-        assert await shell.type(name) == ""
+        assert "press.db" in name
+        assert await shell.type(name.replace("press.db", store)) == ""
         assert "waiting" in await shell.type(submit)
         run = (await shell.type('echo "$RUN"')).strip()
         shown = await shell.type(dies)
@@ -82,7 +100,7 @@ async def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
         assert re.search(r"article +active", await shell.type(look))
 
         await shell.type(works)
-        await until_suspended(tmp_path / "press.db", run)
+        await until_suspended(store, run)
         shown = await shell.type(answer)
         assert shown.count("writing\n") == 1
         assert "researching" not in shown

@@ -79,6 +79,7 @@ async def test_the_bridge_lets_webhooks_in(tmp_path: Path, monkeypatch: pytest.M
         unknown = f"{run[:-4]}0000"
         assert (await call("POST", f"/hooks/payments/{unknown}", event))[0] == 404
         assert (await call("GET", f"/orders/{unknown}"))[0] == 404
+        assert (await call("GET", "/orders/nonsense"))[0] == 404
     server.should_exit = True
     await serving
 
@@ -95,6 +96,7 @@ def test_flask_submits_and_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         while report.status_code == 202:  # the worker has not begun yet
             report = client.get(f"/reports/{started.json['run']}")
         assert (report.status_code, report.json) == (200, {"month": "2026-05", "rows": 7})
+        assert client.get("/reports/nonsense").status_code == 404
     module.app.sync.close()
 
 
@@ -112,4 +114,6 @@ def test_django_submits_approves_and_reads(tmp_path: Path, monkeypatch: pytest.M
         while invoice.status_code == 202:
             invoice = client.get(f"/runs/{run}")
         assert invoice.json() == {"result": "ada-1 sent, checked by bob"}
+        assert client.post(f"/runs/{run}/approve").status_code == 409
+        assert client.get("/runs/nonsense").status_code == 404
     module.app.sync.close()

@@ -1,4 +1,4 @@
-"""As much of curl as the guide uses, for machines that have none."""
+"""As much of curl as the guides use, for machines that have none."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def install(folder: Path) -> None:
 def main() -> None:
     """Send one request and write down the answer as it comes."""
     known = argparse.ArgumentParser()
-    for switch in ("--silent", "--show-error", "--globoff", "--no-buffer"):
-        known.add_argument(switch, action="store_true")
-    known.add_argument("--header", action="append", default=[])
-    for option in ("--data", "--request", "--output", "--write-out"):
-        known.add_argument(option, default="")
+    for switch in (("--silent", "-s"), ("--show-error",), ("--globoff",), ("--no-buffer",)):
+        known.add_argument(*switch, action="store_true")
+    known.add_argument("--header", "-H", action="append", default=[])
+    for option in (("--data", "-d"), ("--request", "-X"), ("--output",), ("--write-out",)):
+        known.add_argument(*option, default="")
     known.add_argument("url")
     asked = known.parse_args()
-    parts = urlsplit(asked.url)
+    parts = urlsplit(asked.url if "://" in asked.url else f"http://{asked.url}")
     assert parts.hostname
     connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=40)
     target = parts.path + (f"?{parts.query}" if parts.query else "")

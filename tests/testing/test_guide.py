@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 GUIDE = (Path(__file__).parents[2] / "docs/guides/testing.md").read_text(encoding="utf-8")
-PROGRAM, SUITE = re.findall("```python\n(.*?)```", GUIDE, re.DOTALL)
+PROGRAM, *SUITE = re.findall("```python\n(.*?)```", GUIDE, re.DOTALL)
+(SETTINGS,) = re.findall("```toml\n(.*?)```", GUIDE, re.DOTALL)
 
 pytest_plugins = ["pytester"]
 
@@ -22,9 +23,6 @@ async def test_a_test_of_the_guide(name: str) -> None:
 
 
 def test_the_suite_of_the_guide(pytester: pytest.Pytester) -> None:
-    pytester.makeini(
-        "[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n"
-        "filterwarnings = error\nflowfabric_stores = sqlite valkey"
-    )
-    pytester.makepyfile(f"import pytest\n{PROGRAM}\n{SUITE}")
-    pytester.runpytest_subprocess("-p", "no:randomly", "-p", "no:xdist").assert_outcomes(passed=6)
+    pytester.makepyprojecttoml(f'{SETTINGS}flowfabric_stores = "sqlite valkey"\n')
+    pytester.makepyfile(f"import pytest\n{PROGRAM}\n" + "\n\n".join(SUITE))
+    pytester.runpytest_subprocess("-p", "no:randomly", "-p", "no:xdist").assert_outcomes(passed=7)

@@ -405,7 +405,7 @@ async def test_wrong_steps_are_told() -> None:
         with pytest.raises(AssertionError) as caught:
             await lab.assert_steps(run, ["one", "three"])
     text = str(caught.value)
-    assert "three has other steps, from the 2. on" in text
+    assert "three has other steps, from number 2 on" in text
     assert "wanted: ['one', 'three']\n  found:  ['one', 'two', 'three']" in text
     assert "2030-01-01 00:00:00.000 created" in text
 
@@ -433,7 +433,7 @@ async def test_frames_are_compared_as_they_were_emitted() -> None:
         await lab.assert_frames(run, ["Hel", "lo"], "token")
         await lab.assert_steps(run, ["submit:add"], waits=True)
         await lab.assert_steps(run, [])
-        with pytest.raises(AssertionError, match=r"has other frames, from the 2\. on"):
+        with pytest.raises(AssertionError, match="has other frames, from number 2 on"):
             await lab.assert_frames(run, ["Hel"], "token")
 
 

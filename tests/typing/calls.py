@@ -5,9 +5,20 @@ A comment that ignores an error is an error itself where there is none to ignore
 
 from __future__ import annotations
 
+import asyncio
 from typing import assert_type
 
-from flowfabric import AttemptStarted, Context, FlowFabric, Frame, Run, SyncContext, SyncRun, provided
+from flowfabric import (
+    AttemptStarted,
+    Context,
+    FlowFabric,
+    Frame,
+    Run,
+    Signal,
+    SyncContext,
+    SyncRun,
+    provided,
+)
 from flowfabric.model.state import Public
 
 app = FlowFabric()
@@ -85,6 +96,46 @@ async def everything_else_has_types(run: Run[int]) -> None:
     assert_type([event.event for event in await run.history()], list[str])
     FlowFabric(codec="json")  # type: ignore[arg-type]
     await run.signal(1)  # type: ignore[arg-type]
+
+
+async def waits_do_too(ctx: Context, sync: SyncContext) -> None:
+    assert_type(await ctx.wait_for_signal("a"), Signal)
+    assert_type(await ctx.wait_for_signal("a", "b", count="all"), list[Signal])
+    assert_type(sync.wait_for_signal("a", timeout="1d"), Signal)
+    assert_type(sync.wait_for_signal("a", count=2, distinct=True), list[Signal])
+    sync.wait_for_signal("a", count="some")  # type: ignore[call-overload]
+
+
+async def steps_have_types(ctx: Context) -> None:
+    assert_type(await ctx.step("a", len, "text"), int)
+    assert_type(await ctx.step("b", double, 2), int)
+    await ctx.step("c", double, "2")  # type: ignore[call-overload]
+    async with asyncio.TaskGroup() as group:
+        assert_type(group.create_task(ctx.step("d", double, 2)), asyncio.Task[int])
+
+    @ctx.step("e")
+    async def half(n: int) -> float:
+        return n / 2
+
+    @ctx.step("f")
+    def third(n: int) -> float:
+        return n / 3
+
+    assert_type(await half(1), float)
+    assert_type(await third(1), float)
+    await half("1")  # type: ignore[arg-type]
+
+
+def steps_of_plain_functions_do_too(ctx: SyncContext) -> None:
+    assert_type(ctx.step("a", len, "text"), int)
+    assert_type(ctx.step("b", double, 2), int)
+
+    @ctx.step("c")
+    def half(n: int) -> float:
+        return n / 2
+
+    assert_type(half(1), float)
+    half("1")  # type: ignore[arg-type]
 
 
 async def children_do_too(ctx: Context, sync: SyncContext) -> None:

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from support.checking import ROOT, SECONDS, run
+
 CALLS = Path(__file__).with_name("calls.py")
-SECONDS = 170
-
-
-def run(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    environ = os.environ | {"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1", "MYPYPATH": str(ROOT / "src")}
-    return subprocess.run(
-        [sys.executable, "-m", *command],
-        cwd=folder, env=environ, capture_output=True, text=True, timeout=SECONDS, check=False,
-    )  # fmt: skip
 
 
 def check(checker: str, source: str, folder: Path) -> list[tuple[int, str]]:

@@ -65,6 +65,22 @@ def test_a_scenario_runs(name: str, store: str, monkeypatch: pytest.MonkeyPatch)
         )  # the partitions of a cluster are asked one by one
 
 
+@pytest.mark.parametrize("store", bench.SCENARIOS["s1"].stores)
+def test_tasks_of_an_app_stand_beside_the_store(store: str) -> None:
+    settings = small("s1", store, face="app")
+    assert settings.claims == "shared"
+    found = bench.SCENARIOS["s1"].run(settings)  # fails unless every run has ended well
+    numbers = ("face_ratio", "face_cpu_ratio", "face_submit_ratio", "face_drain_per_s", "face_client_us")
+    assert all(found[number] > 0 for number in numbers), found
+    assert (found["face_server_us"] > 0) == (store != "sqlite")
+
+
+def test_a_face_is_refused_where_there_is_none() -> None:
+    for scenario, more in (("s2", {}), ("s1", {"processes": 2})):
+        with pytest.raises(ValueError, match="--face is an option of s1 in one process"):
+            small(scenario, "sqlite", face="app", **more)
+
+
 @pytest.mark.parametrize("store", ["sqlite", "valkey"])
 @pytest.mark.parametrize("bare", [False, True])
 @pytest.mark.parametrize("shape", [{}, {"claims": "shared"}, {"prefetch": 10}], ids=str)

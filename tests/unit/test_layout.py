@@ -27,7 +27,7 @@ def test_everything_exported_exists() -> None:
 
 
 def test_the_facade_is_what_the_rooms_hold() -> None:
-    assert flowfabric.errors is errors
+    assert flowfabric.errors.NotFound is errors.NotFound
     assert flowfabric.FlowFabricError is errors.FlowFabricError
     assert flowfabric.open_store is storage.open_store
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flowfabric import open_store
+from flowfabric import FlowFabric, SqliteStore, open_store
 from flowfabric.model.contracts.reads import ListKids
 from flowfabric.model.errors import InvalidInput, PartitionMismatch
 from flowfabric.model.ids import Partitions
@@ -64,3 +64,23 @@ async def test_options_reach_the_store(tmp_path: Path) -> None:
     await store.close()
     with pytest.raises(PartitionMismatch):
         await open_store(path)
+
+
+@pytest.mark.parametrize(("query", "level"), [("", 1), ("?synchronous=FULL", 2), ("?synchronous=full", 2)])
+async def test_the_url_says_how_durable_writes_are(query: str, level: int, tmp_path: Path) -> None:
+    app = FlowFabric(f"sqlite:///{tmp_path}/work.db{query}")
+    async with app:
+        store = await app._core.connection.get()
+        assert isinstance(store, SqliteStore)
+        (row,) = await store._writer.call(
+            lambda session: session._db.execute("pragma synchronous").fetchall()
+        )
+    assert row == (level,)
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["work.db"]
+
+
+@pytest.mark.parametrize("query", ["synchronous=SOMETIMES", "sync=FULL", "synchronous"])
+async def test_an_unknown_option_in_the_url_is_refused(query: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="synchronous"):
+        await open_store(f"sqlite:///{tmp_path}/work.db?{query}")
+    assert not list(tmp_path.iterdir())

@@ -12,6 +12,7 @@ from flowfabric.model import limits
 from flowfabric.model.errors import FlowFabricError, InvalidInput
 from flowfabric.model.policy import (
     FAILURE_CATEGORIES,
+    FINAL_CATEGORIES,
     NO_POLICY,
     Policy,
     backoff_ms,
@@ -349,9 +350,9 @@ def test_retry_needs_a_policy_and_a_count_below_its_limit() -> None:
 
 
 def test_final_categories_never_retry() -> None:
-    policy = Policy(max_retries=9, retryable_categories=("permanent", "cancelled"))
-    assert not may_retry(policy, "permanent", 0)
-    assert not may_retry(policy, "cancelled", 0)
+    policy = Policy(max_retries=9, retryable_categories=FINAL_CATEGORIES)
+    assert not any(may_retry(policy, category, 0) for category in FINAL_CATEGORIES)
+    assert not any(may_retry(Policy(max_retries=9), category, 0) for category in FINAL_CATEGORIES)
     assert [may_retry(Policy(max_retries=9), known, 0) for known in FAILURE_CATEGORIES] == [
         True,
         False,

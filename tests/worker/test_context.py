@@ -11,6 +11,7 @@ import pytest
 
 from flowfabric.model.contracts.reads import ListWaitpoints, ReadStream, ReadSummary, ReadToken
 from flowfabric.model.contracts.waiting import ApproveSignal, DeliverSignal
+from flowfabric.model.errors import InvalidInput
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker import Retry, StepMismatch, SyncContext, WaitTimeout
 from support.working import Context, Place
@@ -92,6 +93,65 @@ async def test_a_failed_step_stores_nothing_and_a_caught_one_may_change_what_fol
         assert await place.result(await place.submit("work", policy=AT_ONCE)) == ["up", "last"]
 
 
+async def test_steps_may_be_called_much_like_waits_and_their_order_counts(place: Place) -> None:
+    async def nothing() -> None: ...
+
+    async def work(ctx: Context) -> None:
+        names = ("sleepy", "waiting:room", "b") if ctx.attempt == 0 else ("sleepy", "b", "waiting:room")
+        for name in names:
+            await ctx.step(name, nothing)
+        raise Retry
+
+    async with place.runtime(work):
+        run = await place.ended(await place.submit("work", policy=AT_ONCE))
+    assert (run.failure_category, run.total_attempt_count) == ("step_mismatch", 2)
+    assert "stored as 'waiting:room'" in run.failure_reason
+
+
+@pytest.mark.parametrize(
+    "name", ["sleep", "wait:x", "waitpoint:x", "submit:child", "fetch#2", "", "x" * 2000]
+)
+async def test_a_name_that_no_step_may_have_is_refused_before_it_runs(place: Place, name: str) -> None:
+    ran: list[str] = []
+
+    async def work(ctx: Context) -> list[str]:
+        for call in (lambda: ctx.step(name, ran.append, "no"), lambda: ctx.step(name)):
+            with pytest.raises(InvalidInput, match=r"^name: "):
+                call()
+        return ran
+
+    async with place.runtime(work):
+        assert await place.result(await place.submit("work")) == []
+
+
+async def test_a_result_of_another_type_is_explained(place: Place) -> None:
+    def before() -> dict[str, int]:
+        return {"n": 1}
+
+    def now() -> int:
+        return 1
+
+    async def work(ctx: Context) -> None:
+        await ctx.step("count", now if ctx.attempt else before)
+        raise Retry(after=0)
+
+    async with place.runtime(work):
+        run = await place.ended(await place.submit("work", policy=AT_ONCE))
+    assert (run.failure_category, run.total_attempt_count) == ("step_mismatch", 2)
+    assert run.failure_reason.startswith("the stored result of step 'count' does not fit")
+    assert "Expected `int`, got `object`" in run.failure_reason
+
+
+async def test_a_result_that_cannot_be_stored_names_its_step(place: Place) -> None:
+    async def work(ctx: Context) -> None:
+        await ctx.step("thing", object)
+
+    async with place.runtime(work):
+        run = await place.ended(await place.submit("work", policy=NO_RETRY))
+    assert "the result of step 'thing': " in run.failure_reason
+    assert run.failure_category == "invalid_result"
+
+
 async def test_a_changed_order_of_steps_is_explained(place: Place) -> None:
     async def nothing() -> None: ...
 
@@ -101,10 +161,9 @@ async def test_a_changed_order_of_steps_is_explained(place: Place) -> None:
             await ctx.step(name, nothing)
         raise Retry
 
-    policy = {"retry_policy": {"max_retries": 1, "backoff": {"type": "fixed", "delay_ms": 0}}}
     async with place.runtime(work):
-        run = await place.ended(await place.submit("work", policy=policy))
-    assert run.failure_category == "step_mismatch"
+        run = await place.ended(await place.submit("work", policy=AT_ONCE))
+    assert (run.failure_category, run.total_attempt_count) == ("step_mismatch", 2)
     assert "stored as 'b'" in run.failure_reason
     assert "asks for 'c'" in run.failure_reason
     assert "version=2" in run.failure_reason
@@ -270,6 +329,26 @@ async def test_summary_and_progress(place: Place) -> None:
     assert (run.progress_pct, run.progress_message) == (50, "half")
     assert b'"pages":2' in summary.document.replace(b" ", b"")
     assert b"draft" not in summary.document
+
+
+async def test_what_was_emitted_before_a_failure_is_there_when_it_is_told(place: Place) -> None:
+    async def work(ctx: Context) -> None:
+        for n in range(300):
+            await ctx.emit("token", str(n))
+        raise ValueError("no more")
+
+    def plain(ctx: SyncContext) -> None:
+        ctx.emit("token", "a")
+        ctx.emit("token", "b")
+        raise ValueError("no more")
+
+    async with place.runtime(work, plain):
+        for kind, texts in (("work", [str(n) for n in range(300)]), ("plain", ["a", "b"])):
+            id_ = await place.submit(kind, policy=NO_RETRY)
+            assert (await place.ended(id_)).failure_reason == "ValueError: no more"
+            page = await place.store.read(ReadStream(execution_id=id_, attempt_index=0, count=1000))
+            assert [view.frame.payload.decode() for view in page.frames] == texts
+            assert page.closed_reason == "attempt_failure"
 
 
 async def test_a_plain_function_has_the_same(place: Place) -> None:

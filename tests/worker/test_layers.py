@@ -7,6 +7,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from flowfabric.model.contracts.reads import Describe
 from flowfabric.model.errors import FlowFabricError, InvalidInput, NotFound, Unreachable
@@ -43,6 +46,31 @@ async def test_a_layer_sees_every_call_and_every_handler(place: Place) -> None:
     assert seen.handled == ["before work", "after work"]
     wanted = {"register_worker", "claim", "put_step", "append_frames", "complete", "mark_worker_dead"}
     assert wanted <= {method for method, good in seen.calls if good}
+
+
+async def test_what_a_step_emits_is_stored_before_the_step(place: Place) -> None:
+    class Order(Layer):
+        def __init__(self) -> None:
+            self.story: list[str] = []
+
+        def before(self, method: str) -> None:
+            self.story.append(f"{method} begins")
+
+        def after(self, method: str, seconds: float, error: FlowFabricError | None) -> None:
+            self.story.append(f"{method} ends")
+
+    async def work(ctx: Context) -> int:
+        async def write() -> int:
+            await ctx.emit("token", "x")
+            return 1
+
+        return await ctx.step("write", write)
+
+    order = Order()
+    settings = WorkerSettings(lease_ttl="10s")
+    async with Runtime(place.store, table(work), settings, url=place.url, layers=(order,)):
+        assert await place.result(await place.submit("work")) == 1
+    assert order.story.index("append_frames ends") < order.story.index("put_step begins")
 
 
 async def test_a_layered_store_waits_as_the_store_does(place: Place) -> None:
@@ -116,6 +144,54 @@ async def test_tracing_and_metrics(place: Place, caplog: pytest.LogCaptureFixtur
     assert records == [("describe", ""), ("describe", "not_found")]
     assert "method=describe" in caplog.text
     assert "ok=False" in caplog.text
+
+
+async def test_spans_of_handlers_and_calls(place: Place) -> None:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+
+    async def good(ctx: Context) -> int:
+        return await ctx.step("one", int, "1")
+
+    async def bad() -> None:
+        raise ValueError("no")
+
+    layer = Tracing(tracer=provider.get_tracer("test"))
+    settings = WorkerSettings(lease_ttl="10s")
+    async with Runtime(place.store, table(good, bad), settings, url=place.url, layers=(layer,)):
+        id_ = await place.submit("good")
+        await place.result(id_)
+        await place.ended(await place.submit("bad"))
+    spans = exporter.get_finished_spans()
+    task, failed = (next(span for span in spans if span.name == f"task {kind}") for kind in ("good", "bad"))
+    assert dict(task.attributes or {}) == {"kind": "good", "execution_id": id_}
+    assert task.status.is_unset
+    assert failed.status.description == "ValueError: no"
+    (step,) = [span for span in spans if (span.attributes or {}).get("method") == "put_step"]
+    assert step.name == "ff_sdk.backend"
+    assert step.parent is not None
+    assert task.context is not None
+    assert step.parent.span_id == task.context.span_id
+    assert task.start_time is not None
+    assert step.start_time is not None
+    assert task.start_time <= step.start_time
+    (event,) = step.events
+    assert (event.name, (event.attributes or {})["ok"]) == ("engine_backend.call", True)
+    methods = {(span.attributes or {}).get("method") for span in spans}
+    assert {"claim", "complete", "fail", "register_worker"} <= methods
+
+
+async def test_calls_that_fail_have_spans_too(place: Place) -> None:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    store = layered(place.store, (Tracing(tracer=provider.get_tracer("test")),))
+    id_ = await place.submit("work")
+    with pytest.raises(NotFound):
+        await store.read(Describe(execution_id=id_[:-1] + ("0" if id_[-1] != "0" else "1")))
+    (span,) = exporter.get_finished_spans()
+    assert dict(span.attributes or {}) == {"method": "describe", "ok": False}
 
 
 @pytest.mark.parametrize(

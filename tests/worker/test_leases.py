@@ -17,9 +17,11 @@ import pytest
 from flowfabric.model.contracts.create import RevokeLease
 from flowfabric.model.contracts.lease import Cancel
 from flowfabric.worker import Handler, LeaseLost, Runtime, WorkerSettings
-from support.working import Context, Place, handler, table
+from support.working import Context, Place, SyncContext, handler, table
 
 TTL = 1.0
+LONG = 600
+"""So long that no renewal comes while a test runs: what a handler learns, it was told."""
 
 
 @asynccontextmanager
@@ -104,7 +106,7 @@ async def test_a_lost_lease_stops_the_handler(place: Place) -> None:
             raise
         return "first"
 
-    async with place.runtime(stubborn, lease_ttl=TTL):
+    async with place.runtime(stubborn, lease_ttl=LONG):
         id_ = await place.submit("stubborn")
         await asyncio.wait_for(begun.wait(), 10)
         await place.store.apply(RevokeLease(execution_id=id_))
@@ -122,7 +124,7 @@ async def test_a_cancelled_run_stops_its_handler(place: Place) -> None:
         finally:
             seen.put_nowait((ctx.cancelled.is_set(), ctx.lost.is_set()))
 
-    async with place.runtime(work, lease_ttl=TTL):
+    async with place.runtime(work, lease_ttl=LONG):
         id_ = await place.submit("work")
         await asyncio.wait_for(begun.wait(), 10)
         await place.store.apply(Cancel(execution_id=id_, source="operator", reason="not needed"))
@@ -143,9 +145,30 @@ async def test_a_lost_lease_is_raised_into_a_thread(place: Place) -> None:
             seen.set()
             raise
 
-    async with place.runtime(spinning, lease_ttl=TTL):
+    async with place.runtime(spinning, lease_ttl=LONG):
         id_ = await place.submit("spinning")
         assert await asyncio.to_thread(begun.wait, 10)
+        await place.store.apply(Cancel(execution_id=id_, source="operator", reason="not needed"))
+        assert await asyncio.to_thread(seen.wait, 10)
+
+
+async def test_a_thread_that_waits_through_its_context_is_interrupted_too(place: Place) -> None:
+    begun, seen = asyncio.Event(), threading.Event()
+
+    async def for_ever() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    def waiting(ctx: SyncContext) -> None:
+        try:
+            ctx.step("for ever", for_ever)
+        except LeaseLost:
+            seen.set()
+            raise
+
+    async with place.runtime(waiting, lease_ttl=LONG):
+        id_ = await place.submit("waiting")
+        await asyncio.wait_for(begun.wait(), 10)
         await place.store.apply(Cancel(execution_id=id_, source="operator", reason="not needed"))
         assert await asyncio.to_thread(seen.wait, 10)
 
@@ -155,7 +178,7 @@ def sleeping_for_ever() -> None:
 
 
 async def test_a_lost_lease_kills_the_process_of_its_handler(place: Place) -> None:
-    async with place.runtime(handler(sleeping_for_ever, "process"), lease_ttl=TTL) as worker:
+    async with place.runtime(handler(sleeping_for_ever, "process"), lease_ttl=LONG) as worker:
         id_ = await place.submit("sleeping_for_ever")
         await place.state(id_, "active")
         await place.store.apply(Cancel(execution_id=id_, source="operator", reason="not needed"))

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
 from typing import Any
 
-import pytest
-
 from flowfabric.model.contracts.reads import GetResult
-from flowfabric.model.errors import InvalidInput
 from flowfabric.model.records import Result
-from flowfabric.worker import Permanent, Retry
-from support.working import Context, Place, handler
+from flowfabric.worker import Layer, Permanent, Retry, Runtime, WorkerSettings
+from support.working import Context, Place, table
 
 NO_RETRY = {"retry_policy": {"max_retries": 0}}
 AT_ONCE = {"retry_policy": {"max_retries": 3, "backoff": {"type": "fixed", "delay_ms": 0}}}
@@ -41,6 +40,21 @@ async def test_more_tasks_than_slots_are_all_done_and_never_more_at_once(place: 
     async with place.runtime(count, concurrency=4, prefetch=4):
         assert [await place.result(id_) for id_ in ids] == list(range(40))
     assert most == 4
+
+
+async def test_a_task_that_has_ended_is_gone_without_the_garbage_collector(place: Place) -> None:
+    held: list[weakref.ref[Any]] = []
+
+    async def work(ctx: Context) -> None:
+        held.append(weakref.ref(ctx.task))
+
+    gc.disable()
+    try:
+        async with place.runtime(work):
+            await place.ended(await place.submit("work"))
+        assert [each() for each in held] == [None]
+    finally:
+        gc.enable()
 
 
 async def test_a_plain_function_runs_in_a_thread(place: Place) -> None:
@@ -87,8 +101,8 @@ async def test_an_input_that_does_not_fit_fails_and_names_the_argument_without_r
         ran.append(count)
 
     async with place.runtime(pages):
-        run = await place.ended(await place.submit("pages", {"count": "many"}, policy=NO_RETRY))
-    assert run.failure_category == "invalid_input"
+        run = await place.ended(await place.submit("pages", {"count": "many"}, policy=AT_ONCE))
+    assert (run.failure_category, run.total_attempt_count) == ("invalid_input", 1)
     assert run.failure_reason.startswith("count:")
     assert not ran
 
@@ -180,6 +194,34 @@ async def test_a_stopped_worker_gives_back_what_it_has_not_finished(place: Place
     assert [(await place.run(id_)).lease_end for id_ in ids] == ["released", "released"]
 
 
+class Telling(Layer):
+    """Tells of the first claim when it is on its way."""
+
+    def __init__(self) -> None:
+        self.claiming = asyncio.Event()
+
+    def before(self, method: str) -> None:
+        if method == "claim":
+            self.claiming.set()
+
+
+async def test_what_a_claim_brings_while_the_worker_stops_is_given_back(place: Place) -> None:
+    ran = asyncio.Event()
+
+    async def work() -> None:
+        ran.set()
+
+    telling = Telling()
+    await place.submit("work")
+    long = WorkerSettings(lease_ttl="1h")
+    async with Runtime(place.store, table(work), long, url=place.url, layers=[telling]) as worker:
+        await asyncio.wait_for(telling.claiming.wait(), 10)
+        await worker.stop()
+        assert not ran.is_set()
+    async with place.runtime(work):
+        await asyncio.wait_for(ran.wait(), 10)
+
+
 async def test_running_handlers_get_their_grace(place: Place) -> None:
     begun, go = asyncio.Event(), asyncio.Event()
 
@@ -195,32 +237,3 @@ async def test_running_handlers_get_their_grace(place: Place) -> None:
         go.set()
         await stopping
     assert await place.result(id_) == "done"
-
-
-def in_a_process(n: int) -> dict[str, Any]:
-    return {"doubled": 2 * n, "main": threading.current_thread().name}
-
-
-def crashing() -> None:
-    import os  # noqa: PLC0415
-
-    os._exit(3)
-
-
-async def test_a_process_of_its_own(place: Place) -> None:
-    double, crash = handler(in_a_process, "process"), handler(crashing, "process")
-    async with place.runtime(double, crash):
-        assert await place.result(await place.submit("in_a_process", 4)) == {
-            "doubled": 8,
-            "main": "MainThread",
-        }
-        run = await place.ended(await place.submit("crashing", policy=NO_RETRY))
-    assert run.failure_category == "infra_crash"
-    assert "code 3" in run.failure_reason
-
-
-async def test_a_process_of_its_own_has_no_context(place: Place) -> None:
-    async def work(ctx: Context) -> None: ...
-
-    with pytest.raises(InvalidInput, match="work runs in a process of its own"):
-        place.runtime(handler(work, "process"))

@@ -12,13 +12,15 @@ from flowfabric.app.errors import (
     TaskSkipped,
     UnknownTask,
 )
-from flowfabric.app.options import Backoff
+from flowfabric.app.options import Backoff, Options
 from flowfabric.app.run import Run
 from flowfabric.app.submits import Call
 from flowfabric.app.sync import SyncFlowFabric, SyncRun
 from flowfabric.app.views import AttemptStarted, Explanation, Frame, Status
+from flowfabric.app.working import AppWorker
 
 __all__ = [
+    "AppWorker",
     "AttemptStarted",
     "Backoff",
     "Call",
@@ -26,6 +28,7 @@ __all__ = [
     "FlowFabric",
     "Frame",
     "NothingWaits",
+    "Options",
     "ResultExpired",
     "Run",
     "Status",

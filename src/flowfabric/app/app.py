@@ -48,6 +48,9 @@ class FlowFabric(Submitter):
     the end of `async with app:`; a store of your own (`store=…`) stays yours to close.
 
     Functions stay what they are: a task can be called and tested like any other function.
+
+    What has no codec of its own is written with `codec`. Runs belong to the `namespace`; its workers take no others.
+    Who waits for a result is told after `patience` why it does not come. Every worker of the app has the `layers`.
     """
 
     def __init__(
@@ -58,10 +61,12 @@ class FlowFabric(Submitter):
         namespace: str = "",
         codec: Codec = JSON,
         patience: Duration = PATIENCE_SECONDS,
+        layers: Sequence[Layer] = (),
     ) -> None:
         connection = Connection(url, store)
         home = Home(connection.get, codec, seconds(patience, "patience"))
         super().__init__(Core(connection, home, Registry(), namespace), NOTHING)
+        self._layers = tuple(layers)
         self._starts: list[Hook] = []
         self._stops: list[Hook] = []
 
@@ -77,7 +82,7 @@ class FlowFabric(Submitter):
         await self._core.connection.close()
 
     def using(self, store: Commands) -> AbstractContextManager[None]:
-        """Live on another store for a while, as in tests: `with app.using(store): …`; see `flowfabric.testing`."""
+        """Live on another store for a while: `with app.using(store): …`. For tests there is `Lab`, which does it."""
         return self._core.connection.lent(store)
 
     # Declaring.
@@ -109,10 +114,20 @@ class FlowFabric(Submitter):
     ) -> Any:
         """Declare a function as a task; it stays the function that it was.
 
+        ::
+
+            @app.task(retries=3, timeout="2m", lane="slow")
+            async def review(ctx: Context, doc: str) -> bool: ...
+
+            @app.task                            # a plain function runs in a thread
+            def resize(path: str, width: int = 80) -> str: ...
+
         Its kind is its name; a `version` from the second on makes it `name@2`, a kind of its own, so that work that is
-        under way keeps the code that it began with. The other options (see `Options`: lane, retries, backoff, timeout,
-        deadline, capabilities, priority, fairness_key, tags, retention) hold for every submission that says nothing
-        else. `def` runs in a thread, `async def` on the event loop, and `executor="process"` in a process of its own.
+        under way keeps the code that it began with. `options` are those of `Options`, but for `delay` and `key`; they
+        hold for every submission that says nothing else. `def` runs in a thread, `async def` on the event loop, and
+        with `executor="process"` it runs in a process of its own, where its context is a `SyncContext`.
+
+        A second task of the same kind is refused, and so is what cannot be a task: both raise at once.
         """
 
         def declare(declared: F) -> F:
@@ -175,11 +190,13 @@ class FlowFabric(Submitter):
     # Using.
 
     def options(self, **options: Unpack[SubmitOptions]) -> Submitter:
-        """Say something else for some submissions than their tasks do.
+        """Say something else for some submissions than their tasks do; what can be said is in `Options`.
 
         ::
 
             await app.options(delay="5m", key="invoice-17").submit(remind, "ada@example.org")
+
+        What it returns has `submit`, `submit_many` and `call`, and can be kept and used again.
         """
         return Submitter(self._core, Options(**options))
 
@@ -191,7 +208,14 @@ class FlowFabric(Submitter):
     def run(self, execution_id: str, /) -> Run[Any]: ...
 
     def run(self, execution_id: str, task: Callable[..., Any] | None = None, /) -> Run[Any]:
-        """Return the handle of a run by its id, in any process; the task says of which type its result is."""
+        """Return the handle of a run by its id, in any process; the task says of which type its result is.
+
+        ::
+
+            run = app.run(execution_id, review)
+
+        Nothing is asked yet: whether there is such a run shows when the handle is used.
+        """
         return self._core.run(execution_id, task)
 
     def worker(
@@ -216,16 +240,24 @@ class FlowFabric(Submitter):
 
             asyncio.run(app.worker().run())          # what `ff worker` does
 
-        Without `lanes` it serves those of its tasks. At its end it stops claiming, and running handlers get their
-        grace. On a store of its own it also runs the engine, which fires timers and retries; `engine=False` leaves that
-        to others.
+        `concurrency` handlers run at once, and `prefetch` tasks are held besides, so that a free place need not wait.
+        Without `lanes` it serves those of its tasks. `lease_ttl` is how long the store waits for a worker that has died
+        before others take its work. At its end a worker stops claiming, and running handlers get their `grace`.
+
+        On a store of its own it also runs the engine, which fires timers and retries; `engine=False` leaves that to
+        others. `layers`, and those of the app before them, see every call and every handler: see `Layer`.
         """
         settings = WorkerSettings(
             lanes=tuple(lanes), concurrency=concurrency, prefetch=prefetch, lease_ttl=lease_ttl, grace=grace,
             capabilities=tuple(capabilities), worker_id=worker_id, namespace=self._core.namespace,
         )  # fmt: skip
         return AppWorker(
-            self._core, settings, layers=layers, engine=engine, starts=self._starts, stops=self._stops
+            self._core,
+            settings,
+            layers=(*self._layers, *layers),
+            engine=engine,
+            starts=self._starts,
+            stops=self._stops,
         )
 
     @cached_property
@@ -249,6 +281,10 @@ def _executor(function: Callable[..., Any], said: Executor | None) -> Executor:
         return "loop" if awaits else "thread"
     if said not in EXECUTORS:
         raise invalid("executor", f"one of {', '.join(EXECUTORS)}")
+    if said == "process" and "<" in function.__qualname__:
+        raise invalid(
+            "executor", "another process finds a function by its name: define it at the top of its module"
+        )
     if said == "thread" and awaits:
         raise invalid("executor", "an async function runs on the event loop; for a thread write it with def")
     if said == "loop" and not awaits:

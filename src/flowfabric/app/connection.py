@@ -26,6 +26,13 @@ class Connection:
         self._lock: asyncio.Lock | None = None
         self._users = 0
         self._process = os.getpid()
+        self._origin: Connection | None = None
+        self._lent_on: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def given(self) -> Commands | None:
+        """The store that it was given or lent."""
+        return self._given
 
     @property
     def url(self) -> str:
@@ -38,17 +45,26 @@ class Connection:
         return self.url.startswith(("http://", "https://"))
 
     def of_its_own(self) -> Connection:
-        """Return another connection to the same store, for another event loop."""
-        if self._given is not None:
+        """Return another connection to the same store, for another event loop; what is lent here is used there too."""
+        if self._given is not None and self._lent_on is None:
             raise invalid(
                 "store", "an app on a store of yours lives on one event loop: give it a URL instead"
             )
-        return Connection(self._url, None)
+        other = Connection(self._url, None)
+        other._origin = self
+        return other
+
+    @property
+    def lent_on(self) -> asyncio.AbstractEventLoop | None:
+        """The loop that everything must run on for now, because a store was lent there."""
+        return self._lent_on if self._origin is None else self._origin.lent_on
 
     async def get(self) -> Commands:
         """Return the store, opening it the first time."""
         if self._given is not None:
             return self._given
+        if self._origin is not None and self._origin.lent_on is not None:
+            return await self._origin.get()
         loop = asyncio.get_running_loop()
         if self._loop is not loop or self._process != os.getpid():
             self._move(loop)
@@ -75,12 +91,12 @@ class Connection:
     @contextmanager
     def lent(self, store: Commands) -> Iterator[None]:
         """Hand out another store for a while; what is open stays open, untouched."""
-        own = self._given, self._store
-        self._given, self._store = store, None
+        own = self._given, self._store, self._lent_on
+        self._given, self._store, self._lent_on = store, None, _running_loop()
         try:
             yield
         finally:
-            self._given, self._store = own
+            self._given, self._store, self._lent_on = own
 
     async def enter(self) -> None:
         """Count one more that needs it until it leaves."""
@@ -98,3 +114,10 @@ class Connection:
         store, self._store = self._store, None
         if store is not None:
             await store.close()
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

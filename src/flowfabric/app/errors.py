@@ -20,8 +20,11 @@ class TaskFailed(Exception):
 
     def __init__(self, execution_id: str, reason: str = "", category: str = "", detail: str = "") -> None:
         self.execution_id = execution_id
+        """Which run it was."""
         self.reason = reason
+        """Why, in a sentence: `ConnectionError: refused`."""
         self.category = category
+        """What kind of failure: `handler_error`, `timeout`, `permanent`, `invalid_input`, `step_mismatch`, …"""
         self.detail = detail
         """The traceback of the handler, as far as it was sent along."""
         said = f": {reason}" if reason else ""

@@ -12,6 +12,9 @@ from flowfabric.codecs import Duration, millis
 from flowfabric.model import checks
 from flowfabric.model.errors import invalid
 from flowfabric.model.policy import parse_policy
+from flowfabric.worker.faults import RETRY, category_name
+
+RetryOn = str | type[BaseException]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +24,15 @@ class Backoff:
     ::
 
         @app.task(retries=5, backoff=Backoff("200ms", most="10s"))
+        async def fetch(url: str) -> str: ...
     """
 
     first: Duration = "1s"
+    """Before the first retry."""
     most: Duration = "1m"
+    """No wait is longer."""
     factor: float = 2.0
+    """How much longer each wait is than the one before."""
     jitter: bool = True
     """Draw each wait between its half and its whole, so that many do not return at the same moment."""
 
@@ -49,7 +56,7 @@ class TaskOptions(TypedDict, total=False):
     tags: Mapping[str, str] | None
     retries: int | None
     backoff: Duration | Backoff | None
-    retry_on: Iterable[str] | None
+    retry_on: RetryOn | Iterable[RetryOn] | None
     timeout: Duration | None
     deadline: Duration | None
     capabilities: Iterable[str] | None
@@ -65,30 +72,34 @@ class SubmitOptions(TaskOptions, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Everything that may be said; none means not said here. What is said for a submission goes before the task's."""
+    """What can be said with `@app.task(…)`, and about some submissions with `app.options(…)`, which goes before."""
 
     lane: str | None = None
+    """The queue that it waits in; workers serve lanes. `default` when nothing is said."""
     priority: int | None = None
+    """What is more urgent in a lane: from 0, the default, to 9000. Of two equals the older one is first."""
     fairness_key: str | None = None
+    """On whose behalf it runs; it is stored, and nothing is decided by it yet."""
     tags: Mapping[str, str] | None = None
+    """Words of yours to find runs by; those of a submission are added to the task's."""
     retries: int | None = None
-    """How often a failed attempt is followed by another one."""
+    """How often a failed attempt is followed by another one; never when nothing is said."""
     backoff: Duration | Backoff | None = None
     """How long to wait before a retry: always the same, or growing."""
-    retry_on: Iterable[str] | None = None
-    """Categories of failures that are retried; none: all but permanent ones."""
+    retry_on: RetryOn | Iterable[RetryOn] | None = None
+    """Exceptions, or categories of failures, that are retried; none: all but final ones. `Retry` always is."""
     timeout: Duration | None = None
-    """Of one attempt."""
+    """How long one attempt may run; then it is interrupted, and retried if a retry is left."""
     deadline: Duration | None = None
-    """Of the whole run, from its submission on."""
+    """How long the whole run may take, from its submission on; then it ends as expired."""
     capabilities: Iterable[str] | None = None
     """What a worker must be able to do to take it."""
     retention: Duration | None = None
     """How long the result and everything else is kept after the end; a day when nothing is said."""
     delay: Duration | None = None
-    """Start no earlier than so long after the submission."""
+    """Of a submission: start no earlier than so long after it."""
     key: str | None = None
-    """Of two submissions with one key the second finds the first."""
+    """Of a submission: of two with one key the second finds the run of the first (`Run.duplicate`)."""
 
     @property
     def has_policy(self) -> bool:
@@ -135,8 +146,16 @@ class Options:
         elif self.backoff is not None:
             retry["backoff"] = {"type": "fixed", "delay_ms": millis(self.backoff, "backoff")}
         if self.retry_on is not None:
-            retry["retryable_categories"] = list(self.retry_on)
+            retry["retryable_categories"] = [*_categories(self.retry_on), RETRY]
         return retry
+
+
+def _categories(said: RetryOn | Iterable[RetryOn]) -> list[str]:
+    each: tuple[Any, ...] = (said,) if isinstance(said, str | type) else tuple(said)
+    for one in each:
+        if not isinstance(one, str) and not (isinstance(one, type) and issubclass(one, BaseException)):
+            raise invalid("retry_on", f"{one!r} is neither a kind of exception nor the name of a category")
+    return [one if isinstance(one, str) else category_name(one) for one in each]
 
 
 _NAMES = {"attempt_timeout_ms": "timeout", "execution_deadline_ms": "deadline"}

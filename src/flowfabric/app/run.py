@@ -26,7 +26,7 @@ from flowfabric.model.contracts.base import OPERATOR_OVERRIDE
 from flowfabric.model.contracts.create import Replay
 from flowfabric.model.contracts.lease import Cancel
 from flowfabric.model.contracts.reads import Describe, Description, GetResult, ListAttempts, ReadHistory
-from flowfabric.model.errors import NotFound, invalid
+from flowfabric.model.errors import ExecutionNotActive, NotFound, invalid
 from flowfabric.model.records import Event, Execution
 from flowfabric.model.state import TERMINAL_STATES, Public
 from flowfabric.storage.base import Commands
@@ -66,12 +66,22 @@ class Run(Generic[R_co]):
         print(await run.result(timeout="1m"))
     """
 
-    def __init__(self, home: Home, execution_id: str, returns: Any = Any, *, duplicate: bool = False) -> None:
+    def __init__(
+        self,
+        home: Home,
+        execution_id: str,
+        returns: Any = Any,
+        *,
+        codec: Codec | None = None,
+        duplicate: bool = False,
+    ) -> None:
         self.id = execution_id
+        """Names it everywhere: `app.run(id)`, `ff inspect ID`."""
         self.duplicate = duplicate
         """Whether it was there already when it was submitted."""
         self._home = home
         self._returns = returns
+        self._codec = codec or home.codec
 
     def __repr__(self) -> str:
         return f"Run({self.id!r})"
@@ -97,16 +107,14 @@ class Run(Generic[R_co]):
         if view.result is None:
             return None  # type: ignore[return-value] # completed without a result: the task's type says None
         try:
-            found: R_co = decode_value(
-                view.result.data, view.result.encoding, self._returns, self._home.codec
-            )
+            found: R_co = decode_value(view.result.data, view.result.encoding, self._returns, self._codec)
         except DecodeFault as fault:
             problem = f"{fault.text}; read it untyped: app.run({self.id!r})"
             raise invalid(f"result{fault.path and '.'}{fault.path}", problem) from fault
         return found
 
     async def status(self) -> Status:
-        """Say where it stands now."""
+        """Say where it stands now; raises `NotFound` when there is no such run, or none any more."""
         store = await self._home.open()
         return status_of((await store.read(Describe(execution_id=self.id))).run)
 
@@ -116,7 +124,7 @@ class Run(Generic[R_co]):
         return explanation_of(await store.read(Describe(execution_id=self.id)))
 
     async def history(self) -> list[Event]:
-        """Return everything that happened to it, in order."""
+        """Return everything that happened to it, in order; each event has `event`, `at` and what it changed."""
         store = await self._home.open()
         events: list[Event] = []
         more = True
@@ -128,9 +136,17 @@ class Run(Generic[R_co]):
         return events
 
     async def cancel(self, reason: str = "") -> None:
-        """End it, whatever it is doing; a handler that runs is told, and its result is refused."""
+        """End it, whatever it is doing; a handler that runs is told, and its result is refused.
+
+        Raises `Conflict` when it has ended already.
+        """
         store = await self._home.open()
-        await store.apply(Cancel(execution_id=self.id, source=OPERATOR_OVERRIDE, reason=reason))
+        try:
+            await store.apply(Cancel(execution_id=self.id, source=OPERATOR_OVERRIDE, reason=reason))
+        except ExecutionNotActive as error:
+            ended = error.details[0] if error.details else "it is over"
+            text = f"there is nothing to cancel: the run has ended ({ended})"
+            raise ExecutionNotActive(text, details=error.details) from error
 
     async def signal(
         self,
@@ -145,9 +161,14 @@ class Run(Generic[R_co]):
     ) -> None:
         """Send a signal to whatever the run waits for.
 
+        ::
+
+            await run.signal("paid", {"amount": 20}, by="bank", within="10s")
+
         The waitpoint is found by the name of the signal; where several take it, `waitpoint` says which. With the
         waitpoint's `token` the signal is that of an outsider, without it that of an operator. `by` says who sends it,
         of two signals with one `key` only the first counts, and `within` waits so long for the run to wait for it.
+        Raises `NothingWaits` when the run does not wait for it, and says what it waits for.
         """
         store = await self._home.open()
         await send_signal(
@@ -158,13 +179,13 @@ class Run(Generic[R_co]):
     async def approve(
         self, payload: Any = None, *, by: str = "", waitpoint: str = "", within: Duration = 0
     ) -> None:
-        """Send the signal `approve`; the same person's second one counts no more."""
+        """Send the signal `approve`, as `signal` does; the same person's second one counts no more."""
         await self.signal("approve", payload, by=by, key=by, waitpoint=waitpoint, within=within)
 
     async def reject(
         self, payload: Any = None, *, by: str = "", waitpoint: str = "", within: Duration = 0
     ) -> None:
-        """Send the signal `reject`; the same person's second one counts no more."""
+        """Send the signal `reject`, as `signal` does; the same person's second one counts no more."""
         await self.signal("reject", payload, by=by, key=by, waitpoint=waitpoint, within=within)
 
     async def stream(self, after: str = "") -> AsyncGenerator[Frame | AttemptStarted]:
@@ -177,13 +198,19 @@ class Run(Generic[R_co]):
                     screen.clear()                 # what came before is superseded
                 else:
                     screen.write(item.text)
+
+        A reader that was cut off goes on after the `position` of the last item that it got.
         """
         async with aclosing(follow(await self._home.open(), self.id, after)) as items:
             async for item in items:
                 yield item
 
     async def replay(self, *, keep_steps: bool = False, from_step: str = "", reason: str = "") -> None:
-        """Run it once more after its end: from its beginning, keeping all steps, or those before a step."""
+        """Run it once more after its end: from its beginning, or passing what its steps have stored.
+
+        With `keep_steps` it passes all of them, with `from_step` those before that step. Raises `Conflict` when it has
+        not ended.
+        """
         store = await self._home.open()
         await store.apply(
             Replay(execution_id=self.id, keep_steps=keep_steps, from_step=from_step, reason=reason)

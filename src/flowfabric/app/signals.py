@@ -9,9 +9,11 @@ from flowfabric.app.errors import NothingWaits
 from flowfabric.codecs import Codec, encode_value
 from flowfabric.model.contracts.reads import Describe, ListWaitpoints, WaitpointView
 from flowfabric.model.contracts.waiting import ApproveSignal, DeliverSignal
+from flowfabric.model.records import Execution
 from flowfabric.model.state import TERMINAL_STATES
 from flowfabric.storage.base import Commands
 from flowfabric.storage.minting import new_uuid
+from flowfabric.worker.steps import SLEEPING
 
 LOOK_SECONDS: Final = 5.0
 
@@ -65,26 +67,28 @@ async def _waitpoint(store: Commands, execution_id: str, name: str, within: floa
                 found = ", ".join(f"{each.waitpoint_id} ({each.waitpoint_key})" for each in takers)
                 raise NothingWaits(f"several waitpoints take {name!r}; say waitpoint=…: {found}")
             left = end - clock()
-            if left <= 0:
-                raise await _refusal(store, execution_id, name, page.waitpoints)
+            run = (await store.read(Describe(execution_id=execution_id))).run
+            if left <= 0 or run.public_state in TERMINAL_STATES:
+                raise _refusal(run, name, page.waitpoints)
             await woken.wait(min(left, LOOK_SECONDS))
 
 
 def _takers(waitpoints: tuple[WaitpointView, ...], name: str) -> list[WaitpointView]:
     """Choose those that ask for the name; else those that take any."""
     named = [each for each in waitpoints if name in each.required_signal_names]
-    return named or [each for each in waitpoints if not each.required_signal_names]
+    return named or [
+        each for each in waitpoints if not each.required_signal_names and each.reason_code != SLEEPING
+    ]
 
 
-async def _refusal(
-    store: Commands, execution_id: str, name: str, waitpoints: tuple[WaitpointView, ...]
-) -> NothingWaits:
-    run = (await store.read(Describe(execution_id=execution_id))).run
+def _refusal(run: Execution, name: str, waitpoints: tuple[WaitpointView, ...]) -> NothingWaits:
     awaited = sorted({each for waitpoint in waitpoints for each in waitpoint.required_signal_names})
     if awaited:
         return NothingWaits(f"the run waits for {', '.join(awaited)}, not for {name!r}")
     if run.public_state in TERMINAL_STATES:
         return NothingWaits(f"the run has ended: {run.public_state}")
+    if any(each.reason_code == SLEEPING for each in waitpoints):
+        return NothingWaits("the run sleeps, and waits for no signal yet; say within=… to wait for it")
     return NothingWaits(
         f"the run is {run.public_state} and waits for nothing yet; say within=… to wait for it"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
 from typing import Final
 
 from flowfabric.app.patience import patiently
@@ -24,7 +25,9 @@ async def follow(
     """Tell every attempt's beginning and frames until the run has ended; go on when the store was away."""
     attempt, cursor = _place(after)
     announced = bool(after)
-    async with store.subscribe([f"execution:{execution_id}"]) as woken:
+    async with AsyncExitStack() as stack:
+        topics = [f"execution:{execution_id}"]
+        woken = await patiently(lambda: stack.enter_async_context(store.subscribe(topics)))
         while True:
             run = (await patiently(lambda: store.read(Describe(execution_id=execution_id)))).run
             if run.attempt.index >= attempt and not announced:

@@ -6,10 +6,12 @@ Four shapes of functions are told apart: `async def` and `def`, each with a cont
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
+from msgspec import Struct
+
 from flowfabric.app.run import Run
+from flowfabric.codecs import Codec
 from flowfabric.model.contracts.create import CreateExecution
 from flowfabric.worker.context import Context
 from flowfabric.worker.sync_context import SyncContext
@@ -19,14 +21,15 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Call(Generic[R_co]):
+class Call(Struct, Generic[R_co], frozen=True):
     """One call of a task, ready to be submitted. Its id is chosen already, so that sending it twice creates one run."""
 
     command: CreateExecution
-    """Without its partition, which the store decides."""
-    delay_ms: int | None
+    """What will be sent, without its partition, which the store decides."""
     returns: Any
+    """The type of its result."""
+    codec: Codec | None = None
+    """How its result is read; none: as the app does."""
 
 
 class Submits:
@@ -54,7 +57,7 @@ class Submits:
     def call(self, task: str, /, *args: Any, **kwargs: Any) -> Call[Any]: ...
 
     def call(self, task: Callable[..., Any] | str, /, *args: Any, **kwargs: Any) -> Call[Any]:
-        """Prepare a call without submitting it, for `submit_many`. A task elsewhere is named by its kind."""
+        """Prepare a call without submitting it, for `submit_many`; its arguments are checked here already."""
         return self._call(task, args, kwargs)
 
     @overload
@@ -85,6 +88,14 @@ class Submits:
 
             run = await app.submit(review, "text", pages=3)
             print(await run.result())
+
+            await app.submit("resize", path="a.png")      # a task of another program, by its kind
+
+        The arguments are those of the task, without its context, and type checkers know the type of the result. When
+        this returns, the work is in the store, and survives this process.
+
+        Raises `InvalidInput` when an argument does not fit, `UnknownTask` for a function that is no task, and
+        `Unreachable` when the store has been away for five seconds; submitting is then safe to repeat with `key`.
         """
         return await self._submit(self._call(task, args, kwargs))
 
@@ -94,6 +105,8 @@ class Submits:
         ::
 
             runs = await app.submit_many(app.call(review, text) for text in texts)
+
+        Raises `SubmitRefused` when some were refused; the others are submitted.
         """
         return await self._submit_many(list(calls))
 

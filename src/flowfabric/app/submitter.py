@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -19,7 +18,7 @@ from flowfabric.app.tasks import DEFAULT_LANE, Registry
 from flowfabric.codecs import EncodeFault, encode_value, millis
 from flowfabric.model import ids
 from flowfabric.model.contracts.create import Created, CreateExecution, Duplicate
-from flowfabric.model.errors import FlowFabricError, InvalidInput, NotOffered
+from flowfabric.model.errors import FlowFabricError, InvalidInput
 from flowfabric.model.limits import MAX_BATCH
 from flowfabric.storage.base import Commands
 from flowfabric.storage.minting import new_uuid
@@ -48,7 +47,9 @@ class Core:
         """Return the handle of a run, whose task says of which type its result is."""
         registry = self.registry
         known = registry.by_kind.get(task) if isinstance(task, str) else task and registry.find(task)
-        return Run(self.home, execution_id, registry.handler(known).returns if known else Any)
+        if not known:
+            return Run(self.home, execution_id)
+        return Run(self.home, execution_id, registry.handler(known).returns, codec=known.codec)
 
 
 class Submitter(Submits):
@@ -67,10 +68,11 @@ class Submitter(Submits):
         declared = core.registry.by_kind.get(task) if isinstance(task, str) else core.registry.find(task)
         if declared is None:
             assert isinstance(task, str), "a function that is no task was refused"
-            return self._prepared(task, NOTHING, b"", self._untyped(args, kwargs), Any)
+            return Call(self._prepared(task, NOTHING, b"", self._untyped(args, kwargs)), Any)
         handler = core.registry.handler(declared)
         written = handler.signature.bind(args, kwargs)
-        return self._prepared(declared.kind, declared.options, declared.policy, written, handler.returns)
+        command = self._prepared(declared.kind, declared.options, declared.policy, written)
+        return Call(command, handler.returns, declared.codec)
 
     def _untyped(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bytes, str]:
         """Write arguments for a task that only others know: by name, or one value as the whole input."""
@@ -84,11 +86,11 @@ class Submitter(Submits):
             raise InvalidInput(str(fault)) from fault
 
     def _prepared(
-        self, kind: str, defaults: Options, policy: bytes, written: tuple[bytes, str], returns: Any
-    ) -> Call[Any]:
+        self, kind: str, defaults: Options, policy: bytes, written: tuple[bytes, str]
+    ) -> CreateExecution:
         own = self._options
         said = own.over(defaults) if self._says_something else defaults
-        command = CreateExecution(
+        return CreateExecution(
             execution_id=new_uuid(),
             execution_kind=kind,
             lane_id=said.lane or DEFAULT_LANE,
@@ -100,9 +102,8 @@ class Submitter(Submits):
             tags=said.tag_pairs(),
             policy=said.policy() if self._decides_policy else policy,
             fairness_key=said.fairness_key or "",
+            delay_ms=None if said.delay is None else millis(said.delay, "delay"),
         )
-        delay = None if said.delay is None else millis(said.delay, "delay")
-        return Call(command, delay, returns)
 
     async def _submit(self, call: Call[R]) -> Run[R]:
         store = await self._core.connection.get()
@@ -127,11 +128,11 @@ class Submitter(Submits):
 
     def _run(self, call: Call[R], reply: Created | Duplicate) -> Run[R]:
         duplicate = isinstance(reply, Duplicate)
-        return Run(self._core.home, reply.execution_id, call.returns, duplicate=duplicate)
+        return Run(self._core.home, reply.execution_id, call.returns, codec=call.codec, duplicate=duplicate)
 
 
 def _placed(call: Call[Any], store: Commands) -> CreateExecution:
-    """Say where the execution lives, and from when on it may run."""
+    """Say where the execution lives."""
     command = call.command
     uuid, key = command.execution_id, command.idempotency_key
     place = (
@@ -139,14 +140,4 @@ def _placed(call: Call[Any], store: Commands) -> CreateExecution:
         if key
         else ids.spread(uuid, store.partitions)
     )
-    delay_until = None if call.delay_ms is None else _now(store) + call.delay_ms
-    return replace(command, execution_id=place, delay_until=delay_until)
-
-
-def _now(store: Commands) -> int:
-    """Ask the store for the time; a server does not tell it, so the clock of this machine must do."""
-    try:
-        now: int = store.now()  # type: ignore[attr-defined] # clients need no clock, so it is not in their protocol
-    except (NotOffered, AttributeError):
-        return time.time_ns() // 1_000_000
-    return now
+    return replace(command, execution_id=place)

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Itera
 from contextlib import suppress
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overload
 
+from flowfabric.app.connection import Connection
 from flowfabric.app.options import Options, SubmitOptions
 from flowfabric.app.run import Run
 from flowfabric.app.submits import Call
@@ -28,7 +29,8 @@ R_co = TypeVar("R_co", covariant=True)
 class Portal:
     """An event loop in a thread of its own, into which other threads call. A process that was forked starts anew."""
 
-    def __init__(self) -> None:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
         self._lock = threading.Lock()
         self._process = 0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -39,9 +41,12 @@ class Portal:
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return asyncio.run_coroutine_threadsafe(work(), self._started()).result()
+            return asyncio.run_coroutine_threadsafe(
+                work(), self._connection.lent_on or self._started()
+            ).result()
         raise RuntimeError(
-            "this would block the event loop: await app.submit(…) and its runs instead of app.sync"
+            "this would block the event loop: await app.submit(…) and its runs instead of app.sync, "
+            "or call it in a thread: await asyncio.to_thread(…)"
         )
 
     def _started(self) -> asyncio.AbstractEventLoop:
@@ -156,8 +161,8 @@ class SyncFlowFabric:
     """
 
     def __init__(self, core: Core, options: Options, portal: Portal | None = None) -> None:
-        self._portal = portal or Portal()
         self._core = core if portal is not None else core.on(core.connection.of_its_own())
+        self._portal = portal or Portal(self._core.connection)
         self._submitter = Submitter(self._core, options)
         if portal is None:
             atexit.register(self.close)

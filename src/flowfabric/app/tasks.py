@@ -38,6 +38,7 @@ class Declared:
         parameters = inspect.signature(self.function).parameters
         context = [name for name in parameters if hints.get(name) in (Context, SyncContext)]
         self._check_context(context, hints)
+        self._check_hints(parameters)
         wanted = {
             name: hints.get(name)
             for name, each in parameters.items()
@@ -61,16 +62,24 @@ class Declared:
             codec=self.codec,
         )
 
+    def _check_hints(self, parameters: Mapping[str, inspect.Parameter]) -> None:
+        """A context without a type would be taken for an argument."""
+        first = next(iter(parameters.values()), None)
+        if first is not None and first.name in {"ctx", "context"} and first.annotation is first.empty:
+            kind = "Context" if self.executor == "loop" else "SyncContext"
+            raise TypeError(
+                f"{self.kind}: say of which type {first.name} is: {first.name}: {kind}; without one it is an argument"
+            )
+
     def _check_context(self, names: list[str], hints: Mapping[str, Any]) -> None:
         if len(names) > 1:
             raise TypeError(f"{self.kind}: {' and '.join(names)} both ask for the context: one will do")
-        if names and self.executor == "process":
-            raise TypeError(f"{self.kind}: there is no context in a process of its own: leave {names[0]} out")
         fitting = Context if self.executor == "loop" else SyncContext
         if names and hints[names[0]] is not fitting:
-            kind = "async def" if self.executor == "loop" else "def"
+            because = {"loop": "is written with async def", "thread": "is written with def"}
             raise TypeError(
-                f"{self.kind}: {names[0]} must be a {fitting.__name__}, because the task is written with {kind}"
+                f"{self.kind}: {names[0]} must be a {fitting.__name__}, because the task "
+                + because.get(self.executor, "runs in a process of its own")
             )
 
 

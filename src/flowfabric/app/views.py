@@ -16,26 +16,39 @@ class Status(Struct, frozen=True):
     """Where a run stands. Times are milliseconds since 1970, 0 while there is none."""
 
     execution_id: str
+    """The id of the run."""
     kind: str
+    """The name of its task, with its version from the second one on."""
     state: Public
+    """`waiting`, `delayed`, `active`, `suspended`, `completed`, `failed`, `cancelled`, `expired`, …"""
     lane: str
+    """The queue that it came through."""
     namespace: str
+    """The namespace of the app that submitted it."""
     priority: int
+    """From 0 to 9000."""
     tags: dict[str, str]
+    """What it can be found by."""
     attempt: int
     """Counts from 0; -1 before the first."""
     retries: int
+    """How many attempts have failed and were tried again."""
     worker: str
     """Who works on it now, or worked on it last."""
     progress: int | None
     """Per cent, as the handler says."""
     message: str
+    """What it does, as the handler says."""
     created_at: int
+    """When it was submitted."""
     started_at: int
+    """When its first attempt began."""
     ended_at: int
+    """When it ended."""
     reason: str
     """Why it failed or was cancelled."""
     category: str
+    """What kind of failure it was: `handler_error`, `timeout`, `invalid_input`, …"""
 
     @property
     def ended(self) -> bool:
@@ -59,12 +72,17 @@ class Explanation(Struct, frozen=True):
     """Why a run does not go on, as far as the engine knows; as text it is one line."""
 
     execution_id: str
+    """The id of the run."""
     state: Public
+    """Where it stands."""
     runnable: bool
     """Whether it runs, or the next worker that asks may take it."""
     because: tuple[Because, ...]
+    """What it waits for; each has a `reason` for programs and a `detail` for people."""
     live_workers: int
+    """How many workers of its lane give signs of life."""
     lane_paused: bool
+    """Whether its lane gives out no work."""
 
     def __str__(self) -> str:
         reasons = "; ".join(each.detail for each in self.because)
@@ -92,12 +110,19 @@ class Frame(Struct, frozen=True):
     """One piece of a run's stream."""
 
     attempt: int
+    """Which attempt wrote it, from 0."""
     id: str
+    """Its place in the stream of that attempt."""
     type: str
+    """What the handler called it."""
     payload: bytes
+    """What was emitted, as it is stored."""
     encoding: str
+    """`utf8` for text, `json` for values, `bytes` for bytes, or the name of a codec."""
     at: int
+    """When it was emitted, in milliseconds since 1970."""
     correlation_id: str = ""
+    """What the handler says that it belongs to."""
 
     @property
     def position(self) -> str:
@@ -119,6 +144,7 @@ class AttemptStarted(Struct, frozen=True):
     """From here on the stream is that of another attempt: what came before is superseded, unless this is the first."""
 
     attempt: int
+    """Counts from 0."""
     kind: str = ""
     """`initial`, `retry`, `reclaim` or `replay`."""
     reason: str = ""

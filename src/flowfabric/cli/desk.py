@@ -19,7 +19,15 @@ from flowfabric.model.ids import Partitions, check_uuid, parse_execution_id, spr
 from flowfabric.server.variables import value_of
 from flowfabric.storage import open_unseeded
 from flowfabric.storage.base import Commands
-from flowfabric.storage.resolve import EMBEDDED, MEMORY, family, make_folder, store_url, without_password
+from flowfabric.storage.resolve import (
+    EMBEDDED,
+    MEMORY,
+    family,
+    make_folder,
+    sqlite_parts,
+    store_url,
+    without_password,
+)
 
 COUNTS: Final = ("FF_FLOW_PARTITIONS", "FF_BUDGET_PARTITIONS", "FF_QUOTA_PARTITIONS")
 SERVER: Final = ("http", "https")
@@ -161,7 +169,7 @@ async def open_named(url: str, *, creates: bool = False) -> Commands:
 
 def _refuse_missing(url: str) -> None:
     """Refuse a file that is not there, which opening it would make."""
-    if MEMORY in url or Path(url.removeprefix("sqlite:///")).exists():
+    if MEMORY in url or Path(sqlite_parts(url)[0]).exists():
         return
     problem = f"there is no store at {url}; name one with --store or FF_STORE, or submit something"
     raise Refused(problem, Exit.UNREACHABLE)

@@ -21,17 +21,23 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--listen",
         metavar="HOST:PORT",
-        default="127.0.0.1:9090",
-        help="where to listen (default: 127.0.0.1:9090)",
+        default="",
+        help="where to listen (default: FF_LISTEN_ADDR, else 127.0.0.1:9090)",
+    )
+    parser.add_argument(
+        "--submit",
+        metavar="'KIND NAME=VALUE …'",
+        default="",
+        help="submit this at the start, as `ff submit` does",
     )
     parser.set_defaults(run=run)
 
 
 def run(given: argparse.Namespace) -> int:
     """Run until Ctrl-C, which is the way to end it."""
-    from flowfabric.cli.developing import develop  # noqa: PLC0415 - what serves loads only to serve
+    from flowfabric.cli.developing import Asked, develop  # noqa: PLC0415 - what serves loads only to serve
 
     try:
-        return asyncio.run(develop(given.app, given.store, given.listen))
-    except KeyboardInterrupt:
+        return asyncio.run(develop(Asked(given.app, given.store, given.listen, given.submit)))
+    except (KeyboardInterrupt, asyncio.CancelledError):
         return 0

@@ -5,12 +5,13 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
+from flowfabric.storage.resolve import sqlite_parts
 from flowfabric.storage.sqlite.connection import connect, migrations
 
 
 def sqlite_file(url: str) -> Path:
     """Return the file that a URL or a path names."""
-    return Path(url.removeprefix("sqlite:///")).absolute()
+    return Path(sqlite_parts(url)[0]).absolute()
 
 
 def sqlite_format(url: str) -> tuple[int, int]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 from typing import Any, Final
 
 import msgspec
 
 from flowfabric.cli.desk import Desk, command, short_id
+from flowfabric.cli.screen import CLEAR, Picture
 from flowfabric.cli.times import since, span
 from flowfabric.model import checks
 from flowfabric.model.contracts.reads import (
@@ -22,10 +24,12 @@ from flowfabric.model.errors import invalid
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Public
 from flowfabric.server.shapes import summary, waitpoint
+from flowfabric.worker.steps import SLEEPING
 
 LOOK_SECONDS: Final = 1.0
-"""How often a live list is drawn, because ages grow, and at most how often when much happens."""
-CLEAR: Final = "\x1b[H\x1b[2J"
+"""How often a live list is drawn although nothing happens, because ages grow."""
+PAUSE_SECONDS: Final = 0.2
+"""How often at most, when much happens."""
 
 
 def add(commands: Any) -> None:
@@ -75,18 +79,30 @@ def _question(given: argparse.Namespace) -> ListExecutions:
 async def ps(desk: Desk) -> int:
     """List executions."""
     question = _question(desk.given)
-    if not desk.given.live:
-        _show(desk, (await desk.store.read(question)).runs)
-        return 0
+    if desk.given.live:
+        return await _live(desk, question)
+    _show(desk, (await desk.store.read(question)).runs)
+    return 0
+
+
+async def _live(desk: Desk, question: ListExecutions) -> int:
+    """Draw the list anew, on a terminal over the one before; a program gets it when it has changed."""
+    picture = Picture() if desk.screen.terminal and not desk.json else None
+    shown: tuple[Execution, ...] | None = None
+    if picture is not None:
+        desk.screen.write(CLEAR)
+        desk.screen = picture
     async with desk.store.subscribe(["feed"]) as woken:
-        shown: tuple[Execution, ...] | None = None
         while True:
             runs = (await desk.store.read(question)).runs
-            if desk.screen.terminal or runs != shown:
-                if desk.screen.terminal:
-                    desk.screen.line(CLEAR + desk.screen.paint("ff ps --live, Ctrl-C ends it", "dim"))
+            if picture is not None:
+                picture.line(picture.paint("ff ps --live, Ctrl-C ends it", "dim"))
+                _show(desk, runs)
+                picture.draw()
+            elif runs != shown:
                 _show(desk, runs)
             shown = runs
+            await asyncio.sleep(PAUSE_SECONDS)
             await woken.wait(LOOK_SECONDS)
 
 
@@ -179,7 +195,8 @@ def show_waitpoints(desk: Desk, found: tuple[WaitpointView, ...], indent: str = 
         [
             (
                 short_id(view.waitpoint_id), short_id(view.execution_id), view.waitpoint_key,
-                ", ".join(view.required_signal_names) or "any", view.state, since(view.created_at, now),
+                ", ".join(view.required_signal_names) or ("none: it sleeps" if view.reason_code == SLEEPING else "any"),
+                view.state, since(view.created_at, now),
                 since(view.expires_at, now),
             )
             for view in found

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import flowfabric
 from flowfabric.cli import (
     admin,
+    bench,
     completion,
-    demonstration,
     dev,
     doctor,
     following,
@@ -29,8 +29,8 @@ from flowfabric.model.errors import FlowFabricError
 from flowfabric.server.variables import BadSetting
 
 ROOMS = (
-    demonstration, dev, server, working, submitting, listing, looking, following, signalling, operating, migrating,
-    doctor, admin,
+    dev, server, working, submitting, listing, looking, following, signalling, operating, migrating,
+    doctor, bench, admin,
 )  # fmt: skip
 """Each adds its commands, in the order of the list that `ff --help` prints."""
 

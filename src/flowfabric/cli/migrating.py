@@ -9,6 +9,7 @@ from typing import Any, Final
 from flowfabric.cli.desk import SERVER, add_options, open_named
 from flowfabric.cli.exits import Exit, Refused
 from flowfabric.cli.formats import sqlite_format
+from flowfabric.cli.progress import Progress
 from flowfabric.cli.screen import Screen
 from flowfabric.storage.resolve import EMBEDDED, family, make_folder, store_url, without_password
 
@@ -36,7 +37,7 @@ def run(given: argparse.Namespace) -> int:
     before, newest = sqlite_format(url) if kind == EMBEDDED else _valkey_format()
     if not given.look:
         make_folder(url)
-        asyncio.run(_open(url))
+        asyncio.run(_open(url, quiet=given.json))
     behind = before != newest
     told = {
         "store": without_password(url),
@@ -59,9 +60,10 @@ def _valkey_format() -> tuple[int, int]:
     return FORMAT, FORMAT
 
 
-async def _open(url: str) -> None:
-    store = await open_named(url, creates=True)
-    await store.close()
+async def _open(url: str, *, quiet: bool) -> None:
+    async with Progress("bringing it up to date", quiet=quiet):
+        store = await open_named(url, creates=True)
+        await store.close()
 
 
 def _sentence(before: int, newest: int, *, looked: bool) -> str:

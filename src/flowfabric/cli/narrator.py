@@ -1,19 +1,39 @@
-"""Tells what happens to some executions while it happens: history from the feed, frames from the streams."""
+"""Tells what happens while it happens: history from the feed, frames from the streams."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import itertools
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
+from flowfabric.cli.desk import short_id
 from flowfabric.cli.screen import Screen
-from flowfabric.model.contracts.reads import FeedEntry, ReadFeed, TailStream
+from flowfabric.model.contracts.reads import (
+    FeedEntry,
+    FrameView,
+    GetResult,
+    ListSteps,
+    ReadFeed,
+    TailStream,
+)
+from flowfabric.model.errors import FlowFabricError, NotFound
 from flowfabric.model.ids import parse_entry_id
-from flowfabric.model.limits import MAX_INT
+from flowfabric.model.limits import FRAME_READ_MAX, MAX_INT
 from flowfabric.model.records import Event
+from flowfabric.model.state import TERMINAL_STATES
 from flowfabric.storage.base import Upkeep
+from flowfabric.worker.sending import transient
 
 LOOK_SECONDS: Final = 1.0
+STREAMS: Final = 50
+"""Of so many executions the frames are told at once; of more, only what happens to them."""
+LONG: Final = 100
+PIECE: Final = "token"
+"""Frames of this type are pieces of one text, and are written one after the other."""
+
+Hears = Callable[[FeedEntry, str], Awaitable[None]]
 
 
 def _worker(event: Event) -> str:
@@ -25,6 +45,7 @@ SENTENCES: Final[dict[str, tuple[str, Callable[[Event], str]]]] = {
     "claimed": ("cyan", lambda event: f"claimed by {event.actor}"),
     "step": ("", lambda event: f"step {dict(event.details)['name']} stored"),
     "completed": ("green", lambda _: "completed"),
+    "failed": ("red", lambda event: f"failed: {event.reason}"),
     "retry_scheduled": ("yellow", lambda event: f"failed ({event.reason}), will be tried again"),
     "promoted": ("", lambda _: "its time has come, waiting for a worker"),
     "suspended": ("magenta", lambda _: "suspended: the lease is given back, no worker is kept busy"),
@@ -38,25 +59,21 @@ SENTENCES: Final[dict[str, tuple[str, Callable[[Event], str]]]] = {
 
 
 class Narrator:
-    """Follows named executions."""
+    """Follows everything that happens in a store; `hears` is called with every line, after it was told."""
 
-    def __init__(self, store: Upkeep, screen: Screen) -> None:
+    def __init__(self, store: Upkeep, screen: Screen, hears: Hears) -> None:
         self._store = store
         self._screen = screen
+        self._hears = hears
         self._started = store.now()
-        self._names: dict[str, str] = {}
-        self.follow_all = False
-        """Whether executions that nobody named are told of, too."""
         self._position = 0
-        self._one_at_a_time = asyncio.Lock()
-        self._attempts: dict[str, int] = {}
-        self._cursors: dict[tuple[str, int], str] = {}
-        self.seen: list[tuple[str, str]] = []
-        """Name and event of everything told so far."""
-
-    def follow(self, execution_id: str, name: str) -> None:
-        """Tell of this execution too."""
-        self._names[execution_id] = name
+        self._names: dict[str, str] = {}
+        self._running: dict[str, int] = {}
+        """Which attempt of which execution streams."""
+        self._cursors: dict[str, str] = {}
+        self._writing = ""
+        """Whose text stands on the last line."""
+        self._away = False
 
     async def skip(self) -> None:
         """Leave out what has happened by now."""
@@ -64,55 +81,117 @@ class Narrator:
 
     def tell(self, at: int, who: str, what: str, colour: str = "") -> None:
         """Write one line: when, who, what."""
+        self._screen.line(f"{self._head(at, who)}{self._screen.paint(what, colour)}")
+
+    def _head(self, at: int, who: str) -> str:
         clock = self._screen.paint(f"{(at - self._started) / 1000:6.2f}s", "dim")
-        self._screen.line(f"{clock}  {who:<12} {self._screen.paint(what, colour)}")
+        return f"{clock}  {who:<18}  "
 
     async def run(self) -> None:
-        """Tell until cancelled; sleep while nothing happens."""
-        topics = ["feed", *(f"execution:{execution_id}" for execution_id in self._names)]
-        async with self._store.subscribe(topics) as woken:
-            while True:
+        """Tell until cancelled; sleep while nothing happens, and try again while the store is away."""
+        while True:
+            try:
+                await self._follow()
+            except FlowFabricError as error:
+                if not transient(error):
+                    raise
+                if not self._away:
+                    self._away = True
+                    self._screen.line(self._screen.paint(f"the store is away: {error}", "red"))
+                await asyncio.sleep(LOOK_SECONDS)
+
+    async def _follow(self) -> None:
+        while True:
+            watched = self._watched()
+            async with self._store.subscribe(["feed", *(f"execution:{each}" for each in watched)]) as woken:
                 await self.catch_up()
-                await woken.wait(LOOK_SECONDS)
+                while self._watched() == watched:
+                    await woken.wait(LOOK_SECONDS)
+                    await self.catch_up()
+
+    def _watched(self) -> tuple[str, ...]:
+        return tuple(itertools.islice(self._running, STREAMS))
 
     async def catch_up(self) -> None:
         """Tell everything that has happened by now."""
-        async with self._one_at_a_time:
-            await self._catch_up()
+        while entries := await self._news():
+            for entry in entries:
+                await self._entry(entry)
+                self._position = entry.position
+        for execution_id in self._watched():
+            with suppress(NotFound):  # removed meanwhile
+                await self._frames(execution_id, MAX_INT)
 
-    async def _catch_up(self) -> None:
-        while True:
-            page = await self._store.read(ReadFeed(after=self._position))
-            for entry in page.entries:
-                if self.follow_all:
-                    self._names.setdefault(entry.execution_id, entry.execution_id[-8:])
-                if entry.execution_id in self._names:
-                    await self._entry(entry)
-            if not page.entries:
-                break
-            self._position = page.entries[-1].position
-        for execution_id in self._attempts:
-            await self._frames(execution_id, MAX_INT)
+    async def _news(self) -> tuple[FeedEntry, ...]:
+        entries = (await self._store.read(ReadFeed(after=self._position))).entries
+        if self._away:
+            self._away = False
+            self._screen.line("the store is back")
+        return entries
 
     async def _entry(self, entry: FeedEntry) -> None:
-        event = entry.event
-        await self._frames(entry.execution_id, event.at)
-        if event.attempt_index >= 0:
-            self._attempts[entry.execution_id] = event.attempt_index
+        event, execution_id = entry.event, entry.execution_id
+        name = self._names.setdefault(execution_id, f"{entry.execution_kind} {short_id(execution_id)[-6:]}")
+        if execution_id in self._running:
+            with suppress(NotFound):
+                await self._frames(execution_id, event.at)
+        if event.attempt_index >= 0 and self._running.get(execution_id) != event.attempt_index:
+            self._running[execution_id] = event.attempt_index
+            self._cursors.pop(execution_id, None)
         colour, sentence = SENTENCES.get(event.event, ("", lambda event: event.event))
-        self.tell(event.at, self._names[entry.execution_id], sentence(event), colour)
-        self.seen.append((self._names[entry.execution_id], event.event))
+        more = ""
+        with suppress(NotFound):
+            more = await self._more(entry)
+        self.tell(event.at, name, sentence(event) + more, colour)
+        if event.to_state in TERMINAL_STATES:
+            for known in (self._running, self._cursors, self._names):
+                known.pop(execution_id, None)
+        await self._hears(entry, name)
+
+    async def _more(self, entry: FeedEntry) -> str:
+        """Say what the line of history does not."""
+        execution_id = entry.execution_id
+        if entry.event.event == "reclaimed":
+            steps = [each.name for each in await self._store.read(ListSteps(execution_id=execution_id))]
+            return f", which passes the finished steps: {', '.join(steps)}" if steps else ""
+        if entry.event.event == "completed":
+            result = (await self._store.read(GetResult(execution_id=execution_id))).result
+            text = result.data.decode("utf-8", "replace") if result is not None else ""
+            return f": {text if len(text) <= LONG else f'{text[:LONG]}…'}" if text else ""
+        return ""
 
     async def _frames(self, execution_id: str, until: int) -> None:
         """Tell the frames of the current attempt that were appended before a time."""
-        key = (execution_id, self._attempts.get(execution_id, 0))
-        after = self._cursors.get(key, "0-0")
-        page = await self._store.read(
-            TailStream(execution_id=execution_id, attempt_index=key[1], after=after)
-        )
-        for view in page.frames:
-            at, _ = parse_entry_id("entry_id", view.entry_id)
-            if at > until:
+        while True:
+            page = await self._store.read(
+                TailStream(
+                    execution_id=execution_id, attempt_index=self._running[execution_id],
+                    after=self._cursors.get(execution_id, "0-0"), count=FRAME_READ_MAX,
+                )
+            )  # fmt: skip
+            frames = [view for view in page.frames if parse_entry_id("entry_id", view.entry_id)[0] <= until]
+            if frames:
+                self._cursors[execution_id] = frames[-1].entry_id
+                self._show(execution_id, frames)
+            if not frames or len(frames) < len(page.frames):
                 return
-            self._cursors[key] = view.entry_id
-            self.tell(at, self._names[execution_id], f"» {view.frame.payload.decode()}", "blue")
+
+    def _show(self, execution_id: str, frames: list[FrameView]) -> None:
+        name = self._names[execution_id]
+        for kind, group in itertools.groupby(frames, lambda view: view.frame.frame_type):
+            shown = [(view.frame.ms, view.frame.payload.decode("utf-8", "replace")) for view in group]
+            if kind == PIECE:
+                self._write(execution_id, shown[0][0], "".join(text for _, text in shown))
+                continue
+            for at, text in shown:
+                self.tell(at, name, f"» {text}", "blue")
+
+    def _write(self, execution_id: str, at: int, text: str) -> None:
+        """Write a piece of text: on a terminal behind the piece before, elsewhere on a line of its own."""
+        goes_on = self._screen.open and self._writing == execution_id
+        if not goes_on:
+            self._screen.close_line()
+            self._writing = execution_id
+            text = f"» {text}"
+        head = "" if goes_on else self._head(at, self._names[execution_id])
+        self._screen.write(head + self._screen.paint(text, "blue"))

@@ -2,49 +2,39 @@
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import sys
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from flowfabric.cli.desk import partitions
-from flowfabric.model.errors import FlowFabricError, invalid
-from flowfabric.server.variables import BadSetting
-from flowfabric.storage import open_unseeded
-from flowfabric.storage.base import RepairReport
-from flowfabric.storage.resolve import EMBEDDED, family, store_url
-
-FOUND: Final = 1
-FAILED: Final = 2
+from flowfabric.cli.desk import SERVER, Desk, command
+from flowfabric.cli.exits import Exit, Refused
+from flowfabric.cli.progress import Progress
+from flowfabric.storage.base import RepairReport, Upkeep
+from flowfabric.storage.resolve import family
 
 
 def add(actions: Any) -> None:
     """Describe the command."""
-    parser = actions.add_parser(
-        "repair", help="compare indexes with records, and mend them; others may go on working"
+    parser = command(
+        actions, "repair", "compare indexes with records, and mend them; others may go on working", repair
     )
-    parser.add_argument("--store", default="", help="URL or path of the store (default: as for `ff server`)")
     parser.add_argument(
         "--look", action="store_true", help="change nothing; end with 1 when something is wrong"
     )
-    parser.set_defaults(run=repair)
 
 
-def repair(given: argparse.Namespace) -> int:
+async def repair(desk: Desk) -> int:
     """Repair, and tell what was found."""
-    try:
-        url = store_url(given.store)
-        if family(url) == EMBEDDED and not Path(url.removeprefix("sqlite:///")).exists():
-            raise invalid("store", f"there is no file {url}")  # opening it would make one
-        report = asyncio.run(_repair(url, fix=not given.look))
-    except (FlowFabricError, BadSetting) as error:
-        print(f"ff: {error}", file=sys.stderr)
-        return FAILED
-    for sentence in report.wrong:
-        print(sentence)
-    print(f"{report.checked} executions compared: {_verdict(report)}")
-    return FOUND if report.wrong and not report.fixed else 0
+    if family(desk.url) in SERVER:
+        raise Refused("a server repairs its store every hour; name the store itself", Exit.USAGE)
+    store: Upkeep = desk.store  # type: ignore[assignment] # what is no server offers all of it
+    async with Progress("comparing indexes with records", quiet=desk.json):
+        report = await store.repair(fix=not desk.given.look)
+    if desk.json:
+        desk.screen.json(report)
+    else:
+        for sentence in report.wrong:
+            desk.screen.line(sentence)
+        desk.screen.line(f"{report.checked} executions compared: {_verdict(report)}")
+    return Exit.REFUSED if report.wrong and not report.fixed else Exit.OK
 
 
 def _verdict(report: RepairReport) -> str:
@@ -52,11 +42,3 @@ def _verdict(report: RepairReport) -> str:
         return "everything is as it should be"
     entries = f"{len(report.wrong)} entries" if len(report.wrong) > 1 else "1 entry"
     return f"{entries} mended" if report.fixed else f"{entries} wrong"
-
-
-async def _repair(url: str, *, fix: bool) -> RepairReport:
-    store = await open_unseeded(url, partitions=partitions())
-    try:
-        return await store.repair(fix=fix)
-    finally:
-        await store.close()

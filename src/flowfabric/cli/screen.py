@@ -32,7 +32,13 @@ STATES: Final = {
 """How the words for states are coloured."""
 NARROW: Final = 6
 """No column is cut shorter."""
+IDS: Final = {"id", "waitpoint", "execution"}
+"""Heads of columns that are not cut: half an id names nothing."""
 GAP: Final = "  "
+HOME: Final = "\x1b[H"
+REST_OF_LINE: Final = "\x1b[K"
+BELOW: Final = "\x1b[J"
+CLEAR: Final = "\x1b[2J"
 
 
 class Screen:
@@ -42,6 +48,8 @@ class Screen:
         self._out = out or sys.stdout
         self.terminal = self._out.isatty()
         self._colours = self.terminal and not os.environ.get("NO_COLOR")
+        self.open = False
+        """Whether the last line has no end yet."""
 
     @property
     def width(self) -> int:
@@ -61,7 +69,19 @@ class Screen:
 
     def line(self, text: str = "") -> None:
         """Write one line, at once."""
+        self.close_line()
         print(text, file=self._out, flush=True)
+
+    def write(self, text: str) -> None:
+        """Write a piece of a line on a terminal; a program gets lines only."""
+        self.open = self.terminal
+        print(text, end="" if self.open else "\n", file=self._out, flush=True)
+
+    def close_line(self) -> None:
+        """End the line that was begun, if there is one."""
+        if self.open:
+            self.open = False
+            print(file=self._out)
 
     def json(self, value: Any) -> None:
         """Write one document; programs get it on one line."""
@@ -73,8 +93,9 @@ class Screen:
         clean = [[_one_line(cell) for cell in row] for row in (head, *rows)]
         wanted = [max(map(len, column)) for column in zip(*clean, strict=True)]
         used = [any(column) for column in zip(*clean[1:], strict=True)] or [True] * len(head)
+        kept = max((place for place, name in enumerate(head, 1) if name in IDS), default=1)
         widths = fitted(
-            [width * use for width, use in zip(wanted, used, strict=True)], self.width - len(indent)
+            [width * use for width, use in zip(wanted, used, strict=True)], self.width - len(indent), kept
         )
         for place, row in enumerate(clean):
             cells = [_cut(cell, width).ljust(width) for cell, width in zip(row, widths, strict=True) if width]
@@ -89,16 +110,39 @@ class Screen:
             self.line(f"{indent}{self.paint(name.ljust(wide), 'dim')}{GAP}{self.state(value)}")
 
 
-def fitted(widths: list[int], room: int) -> list[int]:
+class Picture(Screen):
+    """A screenful that is drawn over the one before, so that nothing flickers and nothing scrolls."""
+
+    def __init__(self, out: TextIO | None = None) -> None:
+        super().__init__(out)
+        self._lines: list[str] = []
+
+    def line(self, text: str = "") -> None:
+        """Add a line; what is below the lowest one of the terminal is not shown."""
+        self._lines.append(text)
+
+    def draw(self) -> None:
+        """Show it, and begin anew."""
+        shown = self._lines[: shutil.get_terminal_size().lines - 1]
+        self._lines = []
+        print(
+            HOME + "".join(f"{line}{REST_OF_LINE}\n" for line in shown) + BELOW,
+            end="",
+            file=self._out,
+            flush=True,
+        )
+
+
+def fitted(widths: list[int], room: int, kept: int = 1) -> list[int]:
     """Take from the widest columns until everything fits; when that is not enough, leave out the last ones.
 
-    The first column says what a row is about and keeps its width. What is 0 wide is not shown.
+    The first columns say what a row is about and keep their width. What is 0 wide is not shown.
     """
     found = list(widths)
     while room > 0 and _total(found) > room:
-        widest = max(found[1:], default=0)
+        widest = max(found[kept:], default=0)
         if widest > NARROW:
-            found[found.index(widest, 1)] -= 1
+            found[found.index(widest, kept)] -= 1
             continue
         shown = [place for place, width in enumerate(found) if place and width]
         if not shown:

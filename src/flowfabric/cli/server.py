@@ -6,6 +6,7 @@ import argparse
 import sys
 from typing import Any
 
+from flowfabric.cli.screen import Screen
 from flowfabric.server.settings import BadSetting, Settings, load_settings
 from flowfabric.storage import opens
 from flowfabric.storage.resolve import family, without_password
@@ -19,6 +20,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--config", metavar="FILE", default="", help="settings in TOML (default: FF_CONFIG)")
     parser.add_argument("--processes", metavar="N", help="processes that share the port (default: 1)")
     parser.add_argument("--check", action="store_true", help="check the settings, report, and do not serve")
+    parser.add_argument("--json", action="store_true", help="with --check: print JSON instead of text")
     parser.set_defaults(run=serve)
 
 
@@ -32,7 +34,7 @@ def serve(given: argparse.Namespace) -> int:
         print(f"ff: ERROR failed to start server: {error} (exit_code=1)", file=sys.stderr)
         return 1
     if given.check:
-        return report(settings)
+        return report(settings, as_json=given.json)
     try:
         from flowfabric.server.run import run  # noqa: PLC0415 - what serves loads only to serve
 
@@ -42,9 +44,9 @@ def serve(given: argparse.Namespace) -> int:
         return 1
 
 
-def report(settings: Settings) -> int:
+def report(settings: Settings, *, as_json: bool = False) -> int:
     """Show what the settings come to."""
-    lines = {
+    shown = {
         "store": without_password(settings.store),
         "listen": settings.listen_text,
         "token": "set" if settings.api_token else "none: everybody who reaches the address may do everything",
@@ -54,12 +56,18 @@ def report(settings: Settings) -> int:
         f"{settings.partitions.quota} quota",
         "processes": str(settings.processes),
     }
-    for name, value in lines.items():
-        print(f"{name + ':':<18}{value}")
-    for warning in settings.warnings:
-        print(f"warning: {warning}")
-    if not opens(settings.store):
+    good = opens(settings.store)
+    if as_json:
+        named = {name.replace(" ", "_"): value for name, value in shown.items()}
+        Screen().json({**named, "warnings": settings.warnings, "good": good})
+    else:
+        for name, value in shown.items():
+            print(f"{name + ':':<18}{value}")
+        for warning in settings.warnings:
+            print(f"warning: {warning}")
+    if not good:
         print(f"ff: this version has no store for {family(settings.store)}", file=sys.stderr)
         return 1
-    print("settings are good")
+    if not as_json:
+        print("settings are good")
     return 0

@@ -7,19 +7,22 @@ import base64
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from flowfabric.app import TaskFailed
 from flowfabric.cli.desk import Desk, command
 from flowfabric.cli.exits import Exit, Refused
 from flowfabric.cli.listing import tags_of
+from flowfabric.cli.progress import Progress
 from flowfabric.codecs import millis
-from flowfabric.model.contracts.create import CreateExecution, Duplicate
-from flowfabric.model.errors import invalid
+from flowfabric.model.contracts.create import Created, CreateExecution, Duplicate
+from flowfabric.model.errors import FlowFabricError, invalid
 from flowfabric.model.ids import for_key, spread
 from flowfabric.storage.minting import new_uuid
 
-NAMESPACE = "default"
+NAMESPACE: Final = "default"
+GROUP: Final = 200
+"""So many are submitted in one call."""
 
 
 def add(commands: Any) -> None:
@@ -32,6 +35,12 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--input", metavar="JSON", help="all arguments as JSON; @FILE reads a file, - standard input"
     )
+    parser.add_argument(
+        "--each",
+        metavar="FILE",
+        default="",
+        help="submit one for each line of a file, its input in JSON; - standard input",
+    )
     parser.add_argument("--raw", action="store_true", help="the input is bytes, not JSON")
     parser.add_argument("--lane", default="default", help="which lane it waits in (default: default)")
     parser.add_argument("--namespace", default=NAMESPACE, help="whose it is (default: default)")
@@ -39,7 +48,9 @@ def add(commands: Any) -> None:
         "--priority", type=int, metavar="N", help="0 to 9000; the higher, the earlier (default: 0)"
     )
     parser.add_argument(
-        "--key", default="", help="of two submissions with one key the second finds the first"
+        "--key",
+        default="",
+        help="of two submissions with one key the second finds the first; with --each, each line has KEY:NUMBER",
     )
     parser.add_argument(
         "--delay", metavar="DURATION", help="start no earlier than after, for example, 30s, 2m or 1d"
@@ -55,29 +66,72 @@ def add(commands: Any) -> None:
 
 
 async def submit(desk: Desk) -> int:
-    """Submit one execution."""
+    """Submit one execution, or one for each line of a file."""
     given = desk.given
+    if given.each:
+        return await _submit_each(desk)
     data, encoding = _input(given)
+    answer = await desk.store.apply(_order(desk, data, encoding, given.key))
+    if given.wait:
+        return await _wait(desk, _told(answer))
+    desk.say(_told(answer), answer.execution_id)
+    return 0
+
+
+def _order(desk: Desk, data: bytes, encoding: str, key: str) -> CreateExecution:
+    """Say what is to be made."""
+    given = desk.given
     delay = None if given.delay is None else millis(given.delay, "delay")
     uuid, counts = new_uuid(), desk.store.partitions
-    place = for_key(given.namespace, given.key, uuid, counts) if given.key else spread(uuid, counts)
-    answer = await desk.store.apply(
-        CreateExecution(
-            execution_id=place, execution_kind=given.kind, lane_id=given.lane, namespace=given.namespace,
-            input_payload=data, payload_encoding=encoding, priority=given.priority, idempotency_key=given.key,
-            tags=tags_of(given.tag), policy=_read("policy", given.policy) if given.policy else b"",
-            delay_until=None if delay is None else desk.now() + delay, actor="ff",
-        )
+    return CreateExecution(
+        execution_id=for_key(given.namespace, key, uuid, counts) if key else spread(uuid, counts),
+        execution_kind=given.kind, lane_id=given.lane, namespace=given.namespace, input_payload=data,
+        payload_encoding=encoding, priority=given.priority, idempotency_key=key, tags=tags_of(given.tag),
+        policy=_read("policy", given.policy) if given.policy else b"", delay_ms=delay, actor="ff",
     )  # fmt: skip
-    told = {
+
+
+def _told(answer: Created | Duplicate) -> dict[str, Any]:
+    return {
         "execution_id": answer.execution_id,
         "public_state": str(answer.public_state),
         "duplicate": isinstance(answer, Duplicate),
     }
-    if given.wait:
-        return await _wait(desk, told)
-    desk.say(told, answer.execution_id)
+
+
+async def _submit_each(desk: Desk) -> int:
+    """Submit many, and print an id for each line; all lines are looked at before anything is submitted."""
+    given = desk.given
+    if given.arguments or given.input is not None or given.raw or given.wait:
+        raise invalid("each", "takes its inputs from the file: leave NAME=VALUE, --input, --raw and --wait")
+    text = "-" if given.each == "-" else f"@{given.each}"
+    lines = _read("each", text, check=False).splitlines()
+    orders = [
+        _order(desk, _checked(number, line), "json", f"{given.key}:{number}" if given.key else "")
+        for number, line in enumerate(lines, 1)
+        if line.strip()
+    ]
+    # On a terminal the ids themselves show how far it is.
+    async with Progress("submitting", len(orders), quiet=desk.json or desk.screen.terminal) as progress:
+        for start in range(0, len(orders), GROUP):
+            refusal = None
+            for answer in await desk.store.apply_many(orders[start : start + GROUP]):
+                if isinstance(answer, FlowFabricError):
+                    refusal = refusal or answer
+                    continue
+                desk.say(_told(answer), answer.execution_id)
+                progress.done += 1
+            if refusal is not None:  # told after the ids of those that were taken
+                raise refusal
     return 0
+
+
+def _checked(number: int, line: bytes) -> bytes:
+    try:
+        json.loads(line)
+    except ValueError as error:
+        raise invalid("each", f"line {number} is no JSON ({error})") from error
+    return line
 
 
 async def _wait(desk: Desk, told: dict[str, Any]) -> int:

@@ -54,7 +54,7 @@ def submission(command: CreateExecution, partitions: Partitions) -> dict[str, An
         "kind": command.execution_kind, "lane": command.lane_id, "namespace": command.namespace,
         "idempotency_key": command.idempotency_key or None, "creator": command.creator_identity or None,
         "tags": dict(command.tags), "priority": clamped(command.priority), "delay_until": command.delay_until,
-        "deadline_at": command.execution_deadline_at, "flow_id": command.flow_id or None,
+        "delay_ms": command.delay_ms, "deadline_at": command.execution_deadline_at, "flow_id": command.flow_id or None,
         "budget_ids": command.budget_ids or None, "quota_ids": command.quota_ids or None,
         "fairness_key": command.fairness_key or None,
     }  # fmt: skip

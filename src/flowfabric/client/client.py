@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
+from importlib.util import find_spec
 from typing import Any, Final, Self, TypeVar, cast
 from urllib.parse import quote
 
@@ -32,7 +33,7 @@ from flowfabric.model.contracts.reads import (
     StreamPage,
     TailStream,
 )
-from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.errors import FlowFabricError, invalid
 from flowfabric.model.ids import Partitions, check_execution_id
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Phase
@@ -46,8 +47,8 @@ AT_ONCE: Final = 16
 class HttpClient(Inside):
     """A running server, used as a store is: `async with await HttpClient.open("http://localhost:9090") as ff: …`.
 
-    Clients and workers need not know whether they hold this or a store. What stays inside the server is refused with
-    `not_offered`, which says what to do instead.
+    It offers what `Commands` names: clients and workers need not know whether they hold this or a store. What stays
+    inside the server is refused with `not_offered`, which says what to do instead.
     """
 
     def __init__(self, address: Address, partitions: Partitions, transport: Transport) -> None:
@@ -66,8 +67,13 @@ class HttpClient(Inside):
         limits: Limits | None = None,
         chance: Callable[[], float] = random.random,
     ) -> Self:
-        """Reach a server; the token may also stand in the URL (`http://:token@host:port`)."""
+        """Reach a server; the token may also stand in the URL (`http://:token@host:port`).
+
+        Raises `Unreachable` when no server answers there, and `Unauthorized` when it wants another token.
+        """
         address = read_address(url, token)
+        if find_spec("aiohttp") is None:
+            raise invalid("url", "http:// needs the client: pip install 'flowfabric[http]'")
         transport = Transport(address, limits or Limits(), chance)
         try:
             stats = decoded(await transport.send(Request(method="GET", path="/v1/stats", safe=True)))
@@ -98,7 +104,7 @@ class HttpClient(Inside):
         await self._transport.close()
 
     def subscribe(self, topics: Iterable[str]) -> AbstractAsyncContextManager[Subscription]:
-        """Listen to topics: `lane:<lane>`, `execution:<id>`, `feed`."""
+        """Listen to topics: `lane:<lane>`, `execution:<id>`, `worker:<instance>`, `feed`."""
         return self._wakeups.subscribe(topics)
 
     async def apply(self, command: Command[R]) -> R:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
-from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec.structs import asdict
@@ -15,6 +16,7 @@ from msgspec.structs import asdict
 from flowfabric.codecs.values import (
     BYTES,
     JSON,
+    RAW,
     Codec,
     DecodeFault,
     EncodeFault,
@@ -26,6 +28,7 @@ from flowfabric.codecs.values import (
 from flowfabric.model.errors import InvalidInput, invalid
 
 _ABSENT: Final = object()
+_SIMPLE: Final = (str, int, bool, NoneType)
 _NAMED: Final = frozenset({
     inspect.Parameter.POSITIONAL_ONLY,
     inspect.Parameter.POSITIONAL_OR_KEYWORD,
@@ -55,6 +58,8 @@ class Signature:
         types = hints_of(function)
         self.types: dict[str, Any] = {each: types.get(each, Any) for each in parameters}
         """By name, those that travel, in the order of the function."""
+        self._plain = {name: _plain(type_) for name, type_ in self.types.items()}
+        """The types of values that certainly fit, by name; none: any value does."""
         self._codec = codec
         self._names = tuple(parameters)
         self._places = tuple(
@@ -77,18 +82,27 @@ class Signature:
         return cls(function, skip, codec)
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[bytes, str]:
-        """Write the arguments of a call; return the bytes and the name of their encoding."""
+        """Write the arguments of a call; return the bytes and the name of their encoding.
+
+        Arguments of other types than the parameters' are refused.
+        """
         given = self._given(args, kwargs)
         if self._raw:
             name = self._names[0]
             value = given.get(name, self._parameters[name].default)
-            if not isinstance(value, bytes | bytearray | memoryview):
+            if not isinstance(value, RAW):
                 raise invalid(name, f"give bytes, not {type(value).__qualname__}")
             return bytes(value), BYTES
         try:
-            return encode_with(self._codec, given), self._codec.name
+            data = encode_with(self._codec, given)
         except EncodeFault as error:
             raise self._unwritable(given, error) from error
+        for name, value in given.items():
+            fitting = self._plain[name]
+            if fitting is not None and type(value) not in fitting:
+                self.unbind(data, self._codec.name)  # what a worker would refuse is refused here already
+                break
+        return data, self._codec.name
 
     def unbind(self, data: bytes, encoding: str) -> dict[str, Any]:
         """Read the arguments of a call by name; what is not given and has a default is left out."""
@@ -109,14 +123,18 @@ class Signature:
             return values
         return {name: value for name, value in values.items() if value is not _ABSENT}
 
-    def order(self, values: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    def order(self, values: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Arrange all values of a call, the skipped parameters' too, as Python wants them: by place and by name."""
+        if not self._nameless:
+            return [], values
         named = dict(values)
         placed = [named.pop(name, self._parameters[name].default) for name in self._nameless]
         return placed, named
 
     def _given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Put names to the arguments of a call."""
+        if not kwargs and len(args) == len(self._names) == len(self._places):
+            return dict(zip(self._names, args, strict=True))
         if len(args) > len(self._places):
             raise InvalidInput(
                 f"{self.name} takes {len(self._places)} arguments by place, {len(args)} were given"
@@ -206,3 +224,11 @@ def _is_bytes(type_: Any) -> bool:
     if get_origin(type_) is Annotated:
         return _is_bytes(get_args(type_)[0])
     return type_ is bytes
+
+
+def _plain(type_: Any) -> tuple[type, ...] | None:
+    """Name the types whose values fit a parameter without a closer look; none: those of any type do."""
+    if type_ is Any:
+        return None
+    types = get_args(type_) if get_origin(type_) in {Union, UnionType} else (type_,)
+    return tuple(each for each in types if each in _SIMPLE)

@@ -7,13 +7,16 @@ what they can do (`model_validate_json`, `model_dump`), so that pydantic is neve
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, get_args, get_origin
 
 import msgspec
 
 BYTES: Final = "bytes"
 """The encoding of what is kept as it came."""
+RAW: Final = (bytes, bytearray, memoryview)
+"""What is written so."""
 
 _PLACE: Final = re.compile(r"^(?P<text>.*?)(?: - at (?:key in )?`\$?(?P<path>[^`]*)`)?$", re.DOTALL)
 
@@ -94,7 +97,7 @@ JSON: Final = JsonCodec()
 
 def encode_value(value: Any, codec: Codec = JSON) -> tuple[bytes, str]:
     """Return the bytes of a value and the name of their encoding."""
-    if isinstance(value, bytes | bytearray | memoryview):
+    if isinstance(value, RAW):
         return bytes(value), BYTES
     return encode_with(codec, value), codec.name
 
@@ -154,6 +157,11 @@ def _kept_decoder(type_: Any) -> msgspec.json.Decoder[Any]:
 
 def _load(type_: Any, value: Any) -> Any:
     """Turn what msgspec has read into a type that it does not know."""
+    if type_ is object:
+        return value
+    if (get_origin(type_) or type_) is Iterable:
+        (inner,) = get_args(type_) or (Any,)
+        return msgspec.convert(value, list[inner], dec_hook=_load)  # type: ignore[valid-type]
     read = getattr(type_, "model_validate_json", None)
     if read is None:
         name = getattr(type_, "__qualname__", str(type_))

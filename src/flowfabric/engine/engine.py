@@ -22,7 +22,11 @@ log = logging.getLogger("flowfabric.engine")
 
 
 class Engine:
-    """Runs beside a server, a worker or your own program: `async with Engine(store): …`."""
+    """Fires what is due: retries, timeouts, ends of leases and of retention; `async with Engine(store): …`.
+
+    It runs beside a server, a worker or your own program. `app.worker()` and `ff server` have one already; of many on
+    one store one at a time works. Without any, nothing expires and nothing is retried.
+    """
 
     def __init__(
         self,

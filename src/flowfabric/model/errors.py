@@ -35,13 +35,19 @@ class FlowFabricError(Exception):
     """Base of every error that FlowFabric raises on purpose."""
 
     code: ClassVar[str] = "error"
+    """What happened, for programs."""
     severity: ClassVar[Severity] = Severity.TERMINAL
+    """How to treat it: see `retryable`."""
     message: ClassVar[str] = "something went wrong"
+    """What happened, for people, when nothing more is known."""
 
     def __init__(self, text: str = "", *, field: str = "", details: tuple[str, ...] = ()) -> None:
         self.text = text or self.message
+        """What happened, and what to do."""
         self.field = field
+        """Which field or argument is wrong; empty when it is none."""
         self.details = details
+        """What a program may want to know besides."""
         super().__init__(f"{field}: {self.text}" if field else self.text)
 
     @property

@@ -19,6 +19,9 @@ from flowfabric.model.policy_fields import Fields
 FAILURE_CATEGORIES: Final = ("transient", "permanent", "infra_crash", "timeout", "cancelled")
 """Known categories; any other text is allowed and counts as `transient`."""
 
+FINAL_CATEGORIES: Final = ("permanent", "cancelled", "invalid_input", "step_mismatch")
+"""What another attempt cannot mend, because the same input meets the same code: never tried again."""
+
 TIMEOUT_BEHAVIORS: Final = ("fail", "cancel", "expire", "auto_resume_with_timeout_signal", "escalate")
 """What happens to a suspension whose time is over."""
 
@@ -29,7 +32,6 @@ DEFAULT_MULTIPLIER: Final = 2.0
 MAX_BACKOFF_STEPS: Final = 1_000
 """A multiplier just above 1 may need millions of steps to reach its cap: this many must do."""
 
-_FINAL_CATEGORIES: Final = ("permanent", "cancelled")
 _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
@@ -114,7 +116,7 @@ def parse_policy(text: str | bytes) -> Policy:
 
 def may_retry(policy: Policy, category: str, retry_count: int) -> bool:
     """Tell whether a failure of this category, after so many retries, earns another one."""
-    if category in _FINAL_CATEGORIES or retry_count >= policy.max_retries:
+    if category in FINAL_CATEGORIES or retry_count >= policy.max_retries:
         return False
     allowed = policy.retryable_categories
     if not allowed or category in allowed:

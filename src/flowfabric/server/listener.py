@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import socket
 import time
@@ -50,6 +51,13 @@ def bind(settings: Settings) -> list[socket.socket]:
             opened.close()
         raise
     return sockets
+
+
+def problem(settings: Settings, error: OSError) -> str:
+    """Say why nobody can listen there, and what to do."""
+    taken = "end what listens there, or " if error.errno == errno.EADDRINUSE else ""
+    remedy = f"{taken}choose another address with --listen HOST:PORT or FF_LISTEN_ADDR"
+    return f"cannot listen on {settings.listen_text}: {error.strerror or error}; {remedy}"
 
 
 def _bound(family: int, kind: int, protocol: int, place: tuple[object, ...]) -> socket.socket:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections.abc import Iterable
@@ -58,6 +59,9 @@ def document() -> dict[str, Any]:
     routes = sorted(endpoints(), key=lambda route: (route.path, route.method))
     forms = [form for route in routes for form in (route.body, route.query) if form is not None]
     _, components = msgspec.json.schema_components(forms, ref_template=_TEMPLATE)
+    for schema in components.values():
+        if "description" in schema:  # a docstring, which Python keeps with its indentation before 3.13
+            schema["description"] = inspect.cleandoc(schema["description"])
     names = _names(forms)
     queries = {names[route.query] for route in routes if route.query is not None}
     paths: dict[str, dict[str, Any]] = {}

@@ -21,7 +21,7 @@ from typing import Final
 from msgspec import Struct
 
 from flowfabric.server import sharing
-from flowfabric.server.listener import REQUEST_SECONDS, bind, where
+from flowfabric.server.listener import REQUEST_SECONDS, bind, problem, where
 from flowfabric.server.run import FAILED, OK, SIGNALS, failed, run_one
 from flowfabric.server.settings import Settings
 
@@ -50,7 +50,7 @@ def supervise(settings: Settings) -> int:
     try:
         sockets = bind(settings)
     except OSError as error:
-        return failed(f"cannot listen on {settings.listen_text}: {error.strerror or error}")
+        return failed(problem(settings, error))
     log.info("sharing addr=%s between processes=%d", ",".join(map(where, sockets)), settings.processes)
     folder = sharing.make_folder()
     try:

@@ -70,7 +70,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 async def _run(
     settings: Settings, sockets: Sequence[socket.socket], ready: Callable[[], None] | None, lifeline: int
 ) -> int:
-    from flowfabric.server.listener import bind  # noqa: PLC0415 - loads the HTTP machinery
+    from flowfabric.server.listener import bind, problem  # noqa: PLC0415 - loads the HTTP machinery
     from flowfabric.server.server import Server  # noqa: PLC0415 - loads every route
 
     try:
@@ -81,7 +81,7 @@ async def _run(
         opened = list(sockets) or bind(settings)
     except OSError as error:
         await server.shutdown()
-        return failed(f"cannot listen on {settings.listen_text}: {error.strerror or error}")
+        return failed(problem(settings, error))
     with _signals(server.stop), _lifeline(lifeline, server.stop):
         try:
             await server.serve(opened, ready)

@@ -11,6 +11,7 @@ from flowfabric.model.contracts.upkeep import SeedSecret
 from flowfabric.model.errors import invalid
 from flowfabric.model.tokens import SEED_SECRET_LENGTH
 from flowfabric.storage.base import Upkeep
+from flowfabric.storage.resolve import EMBEDDED, sqlite_parts
 
 FIRST_KID: Final = "k1"
 """Name of the waitpoint secret that a new store is given."""
@@ -23,9 +24,18 @@ __all__ = ["open_store", "open_unseeded", "opens"]
 async def open_store(url: str, **options: Any) -> Upkeep:
     """Open the store that a URL names; a new one is ready for use, with a waitpoint secret of its own.
 
-    `sqlite:///relative.db`, `sqlite:////absolute.db`, `sqlite://:memory:`, `:memory:` or a plain path. The options
-    are those of the store: see `SqliteStore.open`. `http://host:port` and `https://…` reach the store of a server: see
-    `HttpClient.open`. `valkey://[user:password@]host[:port][/database]`, with TLS `valkeys://`: see `ValkeyStore.open`.
+    ::
+
+        store = await open_store("work.db", synchronous="FULL")
+        store = await open_store("valkey://localhost:6379/0", wait=1)
+
+    - A path, `sqlite:///relative.db`, `sqlite:////absolute.db` or `:memory:`; options as in `SqliteStore.open`;
+      `synchronous` may stand in the URL, where it counts more: `sqlite:///work.db?synchronous=FULL`.
+    - `valkey://[user:password@]host[:port][/database]`, with TLS `valkeys://`, a cluster `valkey+cluster://`. `wait`
+      says how many replicas must confirm what is written, `patience` how many seconds a server may take to start.
+    - `http://host:port` and `https://…` reach the store of a server; options as in `HttpClient.open`.
+
+    An address that cannot be used is refused with an error that says what to change.
     """
     if url.startswith(("http://", "https://")):
         from flowfabric.client import HttpClient  # noqa: PLC0415 - the one import upwards, for the sake of one name
@@ -48,33 +58,21 @@ def opens(url: str) -> bool:
 
 async def open_unseeded(url: str, **options: Any) -> Upkeep:
     """Open a store as `open_store` does, but leave its waitpoint secret to the caller."""
-    scheme, separator, rest = url.partition("://")
-    if not separator:
-        scheme, rest = "sqlite", url
-    opener = _OPENERS.get(scheme)
+    scheme, separator, _ = url.partition("://")
+    opener = _OPENERS.get(scheme if separator else EMBEDDED)
     if opener is None:
         known = ", ".join(f"{name}://" for name in _OPENERS)
         raise invalid("url", f"no store opens {scheme}://; there is {known}, or a plain path")
-    if opener is not _open_sqlite:
-        return await opener(url, **options)
-    return await opener(rest if not separator else _path(rest), **options)
+    return await opener(url, **options)
 
 
-def _path(rest: str) -> str:
-    """Read what follows `sqlite://`: one slash ends the empty host name, the rest is the path."""
-    if rest == ":memory:":
-        return rest
-    if not rest.startswith("/") or len(rest) == 1:
-        raise invalid("url", "write sqlite:///relative.db, sqlite:////absolute.db or sqlite://:memory:")
-    return rest[1:]
-
-
-async def _open_sqlite(path: str, **options: Any) -> Upkeep:
+async def _open_sqlite(url: str, **options: Any) -> Upkeep:
+    path, said = sqlite_parts(url)
     if not path:
         raise invalid("url", "name a file, or :memory:")
     from flowfabric.storage.sqlite import SqliteStore  # noqa: PLC0415 - a driver loads when its URL is opened
 
-    return await SqliteStore.open(path, **options)
+    return await SqliteStore.open(path, **options | said)
 
 
 async def _open_valkey(url: str, **options: Any) -> Upkeep:

@@ -33,7 +33,15 @@ class Subscription(Protocol):
 
 
 class Commands(Protocol):
-    """What clients and workers need."""
+    """What clients and workers need of a store, or of a server in front of one.
+
+    ::
+
+        created = await store.apply(CreateExecution(execution_id=execution_id, execution_kind="greet"))
+        found = await store.read(Describe(execution_id=execution_id))
+
+    Commands and questions are in `flowfabric.model.contracts`.
+    """
 
     @property
     def partitions(self) -> Partitions:
@@ -49,7 +57,7 @@ class Commands(Protocol):
         """Answer a question."""
 
     def subscribe(self, topics: Iterable[str]) -> AbstractAsyncContextManager[Subscription]:
-        """Listen to topics: `lane:<lane>`, `execution:<id>`, `due`, `feed`."""
+        """Listen to topics: `lane:<lane>`, `execution:<id>`, `worker:<instance>`, `due`, `feed`."""
 
     async def close(self) -> None:
         """Let everything go."""

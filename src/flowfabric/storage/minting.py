@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import os
-import threading
 from typing import Final
 
 _MANY: Final = 64
-
-
-class _Pool(threading.local):
-    """Random UUIDs of one thread; a fork starts with none, so that two processes never share them."""
-
-    ready: tuple[str, ...] | list[str] = ()
-    process = 0
-
-
-_pool: Final = _Pool()
+_ready: Final[list[str]] = []
+"""Shared by all threads: taking the last one out is one step. A fork starts with none: no two processes share one."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_ready.clear)
 
 
 def new_uuid() -> str:
     """Return a random UUID (version 4) as text."""
-    pool = _pool
-    if not pool.ready or pool.process != os.getpid():
+    try:
+        return _ready.pop()
+    except IndexError:
         digits = os.urandom(16 * _MANY).hex()
-        pool.ready = [_uuid(digits[start : start + 32]) for start in range(0, 32 * _MANY, 32)]
-        pool.process = os.getpid()
-    assert isinstance(pool.ready, list)
-    return pool.ready.pop()
+        first, *others = (_uuid(digits[start : start + 32]) for start in range(0, 32 * _MANY, 32))
+        _ready.extend(others)
+        return first
 
 
 def _uuid(d: str) -> str:

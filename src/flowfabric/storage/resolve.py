@@ -7,10 +7,12 @@ data folder.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+from urllib.parse import parse_qsl
 
 from flowfabric.model.errors import invalid
 
@@ -48,6 +50,21 @@ def sqlite_path(text: str) -> str:
         return text
     name, _, query = text.removeprefix("file:").partition("?")
     return MEMORY if "mode=memory" in query.split("&") else name
+
+
+def sqlite_parts(url: str) -> tuple[str, dict[str, str]]:
+    """Read the path and the options of `sqlite:///work.db?synchronous=FULL`; what is no URL is a path, as it is."""
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return url, {}
+    place, _, query = rest.partition("?")
+    if scheme != EMBEDDED or (place != MEMORY and not re.match("/.", place)):
+        raise invalid("url", "write sqlite:///relative.db, sqlite:////absolute.db or sqlite://:memory:")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    if unknown := sorted(options.keys() - {"synchronous"}):
+        raise invalid("url", f"there is no option {unknown[0]}; there is synchronous")
+    # One slash ends the empty host name, the rest is the path.
+    return place if place == MEMORY else place[1:], {name: text.upper() for name, text in options.items()}
 
 
 def family(url: str) -> str:

@@ -1,23 +1,31 @@
 """Waking: who listens to what, in this process.
 
-Topics are `lane:<lane>` (something became claimable), `execution:<id>` (its record, history or stream changed), `feed`
-(history was written) and `due` (something falls due earlier than the engine knew).
+Topics are `lane:<lane>` (something became claimable), `execution:<id>` (its record, history or stream changed),
+`worker:<instance>` (it may have lost a lease), `feed` (history was written) and `due` (something falls due earlier than
+the engine knew).
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Container, Iterable
 from contextlib import asynccontextmanager
 from typing import Final
 
 from flowfabric.model.indexes import claimable
 from flowfabric.model.limits import NEVER
 from flowfabric.model.machine import Move, Workspace
+from flowfabric.model.records import Execution
+from flowfabric.model.state import Outcome, Ownership, Phase
 
 EVERYTHING: Final = "*"
 """Wakes every listener; sent when the exact topics are too many or unknown."""
+KINDS: Final = frozenset({"lane", "execution", "worker", "feed", "due"})
+"""What stands before the name in a topic."""
+_ACTIVE: Final = Phase.ACTIVE
+_LEASED: Final = Ownership.LEASED
+_TAKEN: Final = (Outcome.CANCELLED, Outcome.EXPIRED)
 
 
 class Listener:
@@ -52,13 +60,10 @@ class Hub:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._listeners: dict[str, set[Listener]] = {}
+        self.kinds: dict[str, int] = {}
+        """The kinds of topics that somebody in this process listens to, and to how many of each."""
         self.horizon = NEVER
         """Until when nothing is due, as far as the engine knows; only what falls due earlier wakes it."""
-
-    @property
-    def unheard(self) -> bool:
-        """Whether nobody listens in this process."""
-        return not self._listeners
 
     def expect(self, due_at: int) -> None:
         """Lower the horizon to a time at which something is due; 0 forgets all that was expected."""
@@ -71,7 +76,10 @@ class Hub:
         listener = Listener(frozenset(topics))
         with self._lock:
             for topic in listener.topics:
-                self._listeners.setdefault(topic, set()).add(listener)
+                if topic not in self._listeners:
+                    self._listeners[topic] = set()
+                    self._count(topic, 1)
+                self._listeners[topic].add(listener)
         try:
             yield listener
         finally:
@@ -81,6 +89,15 @@ class Hub:
                     listeners.discard(listener)
                     if not listeners:
                         del self._listeners[topic]
+                        self._count(topic, -1)
+
+    def _count(self, topic: str, n: int) -> None:
+        kind = topic.partition(":")[0]
+        count = self.kinds.get(kind, 0) + n
+        if count:
+            self.kinds[kind] = count
+        else:
+            del self.kinds[kind]
 
     def publish(self, topics: Iterable[str], due_at: int = 0) -> None:
         """Wake whoever listens to any of the topics, from any thread."""
@@ -91,8 +108,8 @@ class Hub:
                 woken = {listener for listeners in self._listeners.values() for listener in listeners}
             else:
                 woken = set()
-                for topic in topics:
-                    woken |= self._listeners.get(topic, set())
+                for topic in self._listeners.keys() & topics:
+                    woken |= self._listeners[topic]
                 if due_at and due_at < self.horizon:
                     self.horizon = due_at
                     woken |= self._listeners.get("due", set())
@@ -100,32 +117,37 @@ class Hub:
             listener.wake()
 
 
-def topics_of(space: Workspace) -> tuple[set[str], int]:
-    """Say whom a saved group wakes, and the earliest time at which something in it falls due."""
+def topics_of(space: Workspace, kinds: Container[str] = KINDS) -> tuple[set[str], int]:
+    """Say whom of these kinds a saved group wakes, and the earliest time at which something in it falls due."""
     topics: set[str] = set()
     due_at = 0
-    for (kind, key), _, _ in space.changes():
-        if kind == "lane":
-            topics.add(f"lane:{key[0]}")
-    for move in space.moves():
-        topics.add(f"execution:{move.execution_id}")
-        due_at = _earlier(due_at, _of_move(topics, move))
-    if space.events:
+    if "lane" in kinds:
+        for (kind, key), _, _ in space.changes():
+            if kind == "lane":
+                topics.add(f"lane:{key[0]}")
+    if "execution" in kinds:
+        topics.update(f"execution:{move.execution_id}" for move in space.moves())
+        topics.update(f"execution:{effect.key[0]}" for effect in space.effects if effect.kind == "frame")
+    if "feed" in kinds and space.events:
         topics.add("feed")
-    for effect in space.effects:
-        if effect.kind == "frame":
-            topics.add(f"execution:{effect.key[0]}")
+    for move in space.moves():
+        if at := _of_move(topics, move):
+            due_at = min(due_at, at) if due_at else at
     return topics, due_at
 
 
 def _of_move(topics: set[str], move: Move) -> int:
     if move.new is None or move.entered is None:
         return 0
-    was_open = move.old is not None and claimable(move.old) and not move.old.grant
-    if move.entered.claimable and not was_open:
+    if move.entered.claimable and (move.old is None or not claimable(move.old) or move.old.grant):
         topics.add(f"lane:{move.new.lane_id}")
+    if move.old is not None and move.old.ownership_state is _LEASED:
+        holder = move.old.current_worker_instance_id
+        if holder != move.entered.lease_of and _taken(move.new):
+            topics.add(f"worker:{holder}")
     return move.entered.due_at
 
 
-def _earlier(first: int, second: int) -> int:
-    return min(first, second) if first and second else first or second
+def _taken(run: Execution) -> bool:
+    """Whether what has left its holder was taken from it, as far as one can see; what it ended itself was not."""
+    return run.lifecycle_phase is _ACTIVE or run.terminal_outcome in _TAKEN

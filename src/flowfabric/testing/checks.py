@@ -65,7 +65,7 @@ async def assert_same(run: Run[Any], what: str, wanted: list[Any], found: list[A
         (index for index, (one, other) in enumerate(zip(wanted, found, strict=False)) if one != other),
         min(len(wanted), len(found)),
     )
-    text = f"has other {what}, from the {place + 1}. on\n  wanted: {wanted!r}\n  found:  {found!r}"
+    text = f"has other {what}, from number {place + 1} on\n  wanted: {wanted!r}\n  found:  {found!r}"
     raise AssertionError(await told(run, text))
 
 

@@ -15,7 +15,7 @@ class Clock:
     """Moves only when it is told to: `await lab.clock.advance("1d")`."""
 
     def __init__(self, start: datetime, travel: Callable[[int], Awaitable[None]]) -> None:
-        self.ms = round(start.timestamp() * 1_000)
+        self.ms: int = round(start.timestamp() * 1_000)
         """Milliseconds since 1970."""
         self._travel = travel
 

@@ -62,7 +62,7 @@ class Hand:
 
 
 def _struck(handler: Handler, life: Life) -> Handler:
-    """Let a handler stand still when its worker dies; one in a process of its own has no steps to die at."""
+    """Let a handler stand still when its worker dies; one in a process of its own is killed with its worker instead."""
     if handler.executor == "process":
         return handler
 

@@ -18,7 +18,7 @@ from flowfabric.model.tokens import SEED_SECRET_LENGTH
 from flowfabric.storage import FIRST_KID, open_store
 from flowfabric.storage.base import Upkeep
 from flowfabric.storage.memory import MemoryStore
-from flowfabric.testing import checks
+from flowfabric.testing import checks, links
 from flowfabric.testing.clock import START, Clock
 from flowfabric.testing.hands import Hand
 from flowfabric.testing.life import Crash, Door, Moment, Pulse
@@ -39,8 +39,9 @@ class Lab(Submits):
             await lab.assert_state(run, "completed")
 
     Inside, everything that the app does goes to a store in memory, or to the one that a URL names; afterwards the app
-    has its own again. Work runs by itself as soon as it can; `settle` waits until nothing more can happen at this time.
-    `worker` are options of `app.worker`, such as lanes and capabilities.
+    has its own again. Work runs by itself as soon as it can; `settle` waits until nothing more can happen at this time,
+    and gives up after `patience`. `start` is the time at which the clock begins. `worker` are options of
+    `FlowFabric.worker`, such as lanes and capabilities.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Lab(Submits):
         if store.startswith(("http://", "https://")):
             raise invalid("store", "a server has a clock of its own: a lab needs the store itself")
         self.app = app
+        """The app under test."""
         self.clock = Clock(start, self._travel)
         """The time: `await lab.clock.advance("1d")`."""
         self.store: Upkeep
@@ -67,6 +69,9 @@ class Lab(Submits):
         self._rounds: Rounds
 
     async def __aenter__(self) -> Self:
+        already = isinstance(self.app._core.connection.given, Door)
+        if already:
+            raise AssertionError("the app is in a lab already: leave that one first, or give each lab an app")
         async with AsyncExitStack() as stack:
             self.store = await self._open()
             stack.push_async_callback(self.store.close)
@@ -124,8 +129,22 @@ class Lab(Submits):
         """
         await self._rounds.settle()
 
+    async def begun(self, run: Run[Any]) -> None:
+        """Wait until the handler of a run works, for one that does not return by itself: then `advance`.
+
+        ::
+
+            run = await lab.submit(download, "http://a")
+            await lab.begun(run)
+            await lab.clock.advance("1m")          # its timeout
+        """
+        await self._rounds.begun(run.id)
+
     async def result(self, run: Run[R]) -> R:
-        """Settle, and return the result of a run; when it has none, the error says why."""
+        """Settle, and return the result of a run.
+
+        Raises what `Run.result` does, and `AssertionError` when the run has not ended: the text says what it waits for.
+        """
         await self.settle()
         if not (await run.status()).ended:
             raise AssertionError(await checks.told(run, "has no result yet"))
@@ -154,6 +173,19 @@ class Lab(Submits):
         await run.reject(payload, **options)
         await self.settle()
 
+    async def visit(self, link: str) -> None:
+        """Do what somebody does who opens a link of `Context.approval_link` and agrees, and settle.
+
+        A visit that comes too late, or when the wait is over, is refused.
+        """
+        await self.settle()
+        found = links.read(link)
+        if self.clock.ms >= found.expires_at:
+            raise AssertionError(f"the link for {found.signal_name!r} has expired: give it a longer life")
+        run: Run[Any] = self.app.run(found.execution_id)
+        await run.signal(found.signal_name, waitpoint=found.waitpoint_id, by=found.to, key=link)
+        await self.settle()
+
     async def expire(self, run: Run[Any]) -> None:
         """Let the time of the run's wait pass, to the moment at which it is over; sleeping is a wait, too."""
         await self.settle()
@@ -167,15 +199,26 @@ class Lab(Submits):
     # Accidents.
 
     def crash_before(self, step: str, run: Run[Any] | None = None) -> None:
-        """Let the worker die right before the function of a step is called."""
+        """Let the worker die right before the function of a step is called; otherwise as `crash_after`.
+
+        Not for handlers in processes of their own, whose functions are called elsewhere.
+        """
         self._plan("before", step, run)
 
     def crash_during(self, step: str, run: Run[Any] | None = None) -> None:
-        """Let the worker die when the function of a step has run and its result is not stored: it will run again."""
+        """Let the worker die when the function of a step has run and its result is not stored: it will run again.
+
+        Otherwise as `crash_after`.
+        """
         self._plan("during", step, run)
 
     def crash_after(self, step: str, run: Run[Any] | None = None) -> None:
         """Let the worker die right after the result of a step is stored, as `kill -9` would.
+
+        ::
+
+            lab.crash_after("draft")
+            run = await lab.submit(review, "text")
 
         Its lease stays behind; when that has run out, another worker goes on. Without a run, the first that comes to
         the step is struck. A crash that never happens fails the test.
@@ -183,7 +226,7 @@ class Lab(Submits):
         self._plan("after", step, run)
 
     def crash(self) -> None:
-        """Let every worker die now, whatever it is doing."""
+        """Let every worker die now, whatever it is doing; others go on when their leases have run out."""
         for hand in self._rounds.alive:
             hand.life.die()
 
@@ -201,7 +244,7 @@ class Lab(Submits):
         return await checks.frames(self.store, run, type_)
 
     async def assert_state(self, run: Run[Any], state: str) -> None:
-        """Settle, and check where a run stands; the text says what happened to it."""
+        """Settle, and check where a run stands: `completed`, `suspended`, …; `gone` when it is kept no longer."""
         await self.settle()
         await checks.assert_state(run, state)
 
@@ -211,7 +254,7 @@ class Lab(Submits):
         await checks.assert_same(run, "steps", list(names), await self.steps(run, waits=waits))
 
     async def assert_frames(self, run: Run[Any], payloads: Iterable[Any], type_: str = "") -> None:
-        """Settle, and check what the last attempt emitted: text as text, anything else as JSON."""
+        """Settle, and check what the last attempt emitted: text as text, values as values, bytes as bytes."""
         await self.settle()
         found = [checks.payload_of(frame) for frame in await self.frames(run, type_)]
         await checks.assert_same(run, "frames", list(payloads), found)

@@ -17,12 +17,13 @@ from typing import Any, Final, Literal, TypeVar
 from flowfabric.engine import tail_when_ready, wait_until_ended
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.contracts.lease import Claim, Claimed, Renew
-from flowfabric.model.contracts.reads import Question, StreamPage, TailStream
+from flowfabric.model.contracts.reads import Question, ReadToken, StreamPage, TailStream
 from flowfabric.model.contracts.streams import PutStep
-from flowfabric.model.errors import FlowFabricError, StoreClosed
+from flowfabric.model.errors import FlowFabricError, StoreClosed, from_code
 from flowfabric.model.ids import Partitions
 from flowfabric.model.records import Execution
 from flowfabric.storage.base import Subscription, Upkeep
+from flowfabric.testing.links import Link
 from flowfabric.worker.faults import LeaseLost
 from flowfabric.worker.layers import Layer
 
@@ -161,6 +162,21 @@ class Life(Door):
         """Wait for an end."""
         return await wait_until_ended(self._store, execution_id, wait_ms)
 
+    async def make_link(
+        self,
+        execution_id: str,
+        waitpoint_id: str,
+        signal_name: str,
+        expires_in_ms: int,
+        source_identity: str = "",
+    ) -> str:
+        """Make a link that a test visits, as a server makes one of its pages."""
+        token = await self.read(ReadToken(execution_id=execution_id, waitpoint_id=waitpoint_id))
+        if token is None:
+            raise from_code("waitpoint_not_found")
+        expires_at = self._store.now() + expires_in_ms
+        return Link(execution_id, waitpoint_id, signal_name, expires_at, source_identity).written()
+
     async def apply(self, command: Command[R]) -> R:
         """Decide one command, unless the worker is dead."""
         self._check()
@@ -298,6 +314,7 @@ class Seen(Layer):
     async def handle(self, kind: str, execution_id: str, run: Callable[[], Awaitable[Any]]) -> Any:
         """Note that a handler runs while it does."""
         self.running[execution_id] = kind
+        self._pulse.beat()
         try:
             return await run()
         finally:

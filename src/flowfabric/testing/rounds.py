@@ -14,7 +14,7 @@ from flowfabric.testing.life import Pulse
 
 
 class StillRunning(AssertionError):
-    """Handlers do not return, so the lab does not come to rest."""
+    """Handlers do not return, so the lab does not come to rest; the text names them, and says what to do."""
 
 
 class Rounds:
@@ -69,11 +69,28 @@ class Rounds:
         except TimeoutError:
             raise StillRunning(self._complaint(besides)) from None
 
+    async def begun(self, execution_id: str) -> None:
+        """Go on until a handler works on a run."""
+        try:
+            async with asyncio.timeout(self._patience):
+                while not any(execution_id in hand.seen.running for hand in self.alive):
+                    self._check()
+                    await self._pulse.after(self._pulse.count)
+        except TimeoutError:
+            raise StillRunning(
+                f"after {self._patience:g} s of real time no handler works on {execution_id}: "
+                "it may have ended already, or wait for something; `await run.explain()` says what for"
+            ) from None
+
+    def _check(self) -> None:
+        """Raise what ended the rounds that go by themselves."""
+        assert self._pump is not None
+        if self._pump.done():
+            self._pump.result()
+
     async def _settle(self, besides: frozenset[str]) -> None:
         while True:
-            assert self._pump is not None
-            if self._pump.done():
-                self._pump.result()
+            self._check()
             count = self._pulse.count
             if await self._round():
                 continue

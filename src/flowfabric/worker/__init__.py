@@ -1,17 +1,18 @@
 """Running handlers: claiming, renewing, steps, waits, executors, and the low level for loops written by hand."""
 
 from flowfabric.worker.bridge import verify_and_deliver
-from flowfabric.worker.context import Context
+from flowfabric.worker.context import Child, Context
 from flowfabric.worker.faults import LeaseLost, Permanent, Retry, StepMismatch, TaskConsumed, WaitTimeout
 from flowfabric.worker.handlers import Handler, Resolver, WorkerSettings
-from flowfabric.worker.layers import CircuitBreaker, Layer, Metrics, RateLimit, Tracing
+from flowfabric.worker.layers import CircuitBreaker, Layer, Metrics, RateLimit, Sink, Tracing
 from flowfabric.worker.runtime import Runtime
-from flowfabric.worker.sync_context import SyncContext
+from flowfabric.worker.sync_context import SyncChild, SyncContext
 from flowfabric.worker.tasks import ClaimedTask
 from flowfabric.worker.waits import Signal, Waitpoint
 from flowfabric.worker.worker import Worker
 
 __all__ = [
+    "Child",
     "CircuitBreaker",
     "ClaimedTask",
     "Context",
@@ -25,7 +26,9 @@ __all__ = [
     "Retry",
     "Runtime",
     "Signal",
+    "Sink",
     "StepMismatch",
+    "SyncChild",
     "SyncContext",
     "TaskConsumed",
     "Tracing",

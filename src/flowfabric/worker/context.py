@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import inspect
 import json
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, overload
 
 from flowfabric.codecs import JSON, Codec, Duration, decode_value, encode_value, millis
-from flowfabric.codecs.signature import hints_of
 from flowfabric.model.conditions import Condition, timeout_only
 from flowfabric.model.contracts.base import HolderCommand
-from flowfabric.model.contracts.lease import StepView, UpdateProgress
-from flowfabric.model.contracts.reads import GetStep, ReadToken
+from flowfabric.model.contracts.lease import UpdateProgress
+from flowfabric.model.contracts.reads import ReadToken
 from flowfabric.model.contracts.streams import FrameInput, PutStep, StepExisting
 from flowfabric.model.contracts.wait_results import WaitResult, unpack_wait
 from flowfabric.model.contracts.waiting import Binding, SatisfiedAtOnce, Suspend
@@ -25,7 +26,8 @@ from flowfabric.model.errors import FlowFabricError, NotOffered
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker.faults import LeaseLost, Suspended, WaitTimeout, is_loss
 from flowfabric.worker.frames import Emitter, now_ms
-from flowfabric.worker.steps import SLEEP, WAIT, WAITPOINT, Steps
+from flowfabric.worker.results import read_result, write_result
+from flowfabric.worker.steps import CHILD, SLEEP, SLEEPING, WAIT, WAITPOINT, Steps, check_function, check_name
 from flowfabric.worker.tasks import ClaimedTask
 from flowfabric.worker.threads import in_thread
 from flowfabric.worker.waits import Count, Signal, Waitpoint, condition_of, signal_of
@@ -37,7 +39,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
-CHILD: Final = "submit:"
+
+_DEPTH: Final[ContextVar[int]] = ContextVar("flowfabric_steps", default=0)
+"""How many steps stand around the present call."""
+TURNS: Final = 4
+"""Of the event loop: so many lie between the end of a step and its handler, when both meet in a group of tasks."""
 
 
 class Submitter(Protocol):
@@ -48,6 +54,15 @@ class Submitter(Protocol):
 
     def run(self, execution_id: str, function: Any) -> Any:
         """Return the handle of a child that was submitted."""
+
+
+class StepDecorator(Protocol):
+    """What `@ctx.step("name")` is: every call of the function becomes a step."""
+
+    @overload
+    def __call__(self, fn: Callable[P, Awaitable[R]], /) -> Callable[P, Coroutine[Any, Any, R]]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> Callable[P, Coroutine[Any, Any, R]]: ...
 
 
 class Child(Protocol[R_co]):
@@ -69,7 +84,7 @@ class Context:
 
     ::
 
-        @app.task()
+        @app.task
         async def review(ctx: Context, doc: str) -> bool:
             draft = await ctx.step("draft", write_draft, doc)
             answer = await ctx.wait_for_signal("approve", "reject", timeout="1d")
@@ -83,12 +98,12 @@ class Context:
         self._task = task
         self._codec = codec
         self._submitter = submitter
-        self._steps = Steps(task.task, self._fetch)
+        self._steps = Steps(task)
         self._emitter: Emitter | None = None
-        self.cancelled = asyncio.Event()
-        """Set when somebody has cancelled the run."""
-        self.lost = asyncio.Event()
-        """Set when the lease is gone, for whatever reason: change nothing more."""
+        self._running = 0
+        self._over = False
+        self._leaving: asyncio.Event | None = None
+        """While the lease is being given back: set when that is decided."""
 
     # Who we are.
 
@@ -119,6 +134,16 @@ class Context:
         ends = [at for at in (task.attempt_deadline_at, task.execution_deadline_at) if at]
         return datetime.fromtimestamp(min(ends) / 1000, UTC) if ends else None
 
+    @functools.cached_property
+    def cancelled(self) -> asyncio.Event:
+        """Set when somebody has cancelled the run."""
+        return asyncio.Event()
+
+    @functools.cached_property
+    def lost(self) -> asyncio.Event:
+        """Set when the lease is gone, for whatever reason: change nothing more."""
+        return asyncio.Event()
+
     @property
     def task(self) -> ClaimedTask:
         """The claimed task itself, for what is not offered here."""
@@ -127,42 +152,55 @@ class Context:
     @functools.cached_property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
         """A logger that knows the ids of this run."""
-        ids = {"execution_id": self.execution_id, "attempt": self.attempt, "kind": self._task.execution_kind}
-        return _Bound(logging.getLogger(f"flowfabric.task.{self._task.execution_kind}"), ids)
+        return bound_log(self._task.execution_kind, self.execution_id, self.attempt)
 
     # Steps.
 
     @overload
     def step(
         self, name: str, fn: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs
-    ) -> Awaitable[R]: ...
+    ) -> Coroutine[Any, Any, R]: ...
 
     @overload
-    def step(self, name: str, fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Awaitable[R]: ...
+    def step(
+        self, name: str, fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, R]: ...
 
     @overload
-    def step(self, name: str) -> Callable[[Callable[P, Any]], Callable[P, Awaitable[Any]]]: ...
+    def step(self, name: str) -> StepDecorator: ...
 
     def step(self, name: str, fn: Callable[..., Any] | None = None, *args: Any, **kwargs: Any) -> Any:
         """Run a function once, even if the worker dies: its result is stored and returned on every later run.
 
-        A sync function runs in a thread. A function that fails stores nothing. Names repeat by order: `name`, `name#2`.
-        Also as a decorator: `@ctx.step("draft")` makes every call of the function a step.
+        ::
+
+            draft = await ctx.step("draft", write_draft, doc)
+
+            @ctx.step("mail")                    # every call of it is a step
+            async def mail(to: str) -> None: ...
+
+            await mail("ada@example.org")
+
+        A sync function runs in a thread. Names repeat by order: `name`, `name#2`. A function that fails stores nothing,
+        and what it raised is raised here. A worker that dies between the end of the function and the storing of its
+        result lets it run once more: give `fence`, or a key of your own, to systems that must not do it twice.
         """
+        check_name(name)
+        check_function(name, fn)
         if fn is None:
             return functools.partial(self._decorated, name)
         return self._step(name, fn, args, kwargs)
 
-    def _decorated(self, name: str, fn: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+    def _decorated(self, name: str, fn: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
         @functools.wraps(fn)
-        def call(*args: Any, **kwargs: Any) -> Awaitable[Any]:
+        def call(*args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
             return self._step(name, fn, args, kwargs)
 
         return call
 
     def _step(
         self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> Awaitable[Any]:
+    ) -> Coroutine[Any, Any, Any]:
         unique, place = self._steps.ask(
             name
         )  # now and not when awaited, so that the order is that of the calls
@@ -173,26 +211,104 @@ class Context:
     ) -> Any:
         found = await self._steps.find(name)
         if found is not None:
-            return decode_value(found.result, found.encoding, _returned(fn), self._codec)
-        value = await _called(fn, args, kwargs)
-        return await self._keep(name, place, value, fn)
+            return read_result(name, found.result, found.encoding, fn, self._codec)
+        if self._leaving is not None:
+            await self._leaving.wait()
+        self._check()
+        self._running += 1
+        depth = _DEPTH.set(_DEPTH.get() + 1)
+        try:
+            return await self._keep(name, place, await _called(fn, args, kwargs), fn)
+        finally:
+            _DEPTH.reset(depth)
+            self._running -= 1
+            self._step_ended.set()
+
+    def _check(self) -> None:
+        """Refuse to begin what could not be kept: the handler has ended, waits, or has lost its lease."""
+        if self._task.hold.loss is not None:
+            raise LeaseLost(str(self._task.hold.loss))
+        if self._task.consumed or self._over:
+            raise Suspended("the handler has ended, or waits: this belongs to what it left behind")
+
+    def _end(self) -> None:
+        """The handler has ended: what it left behind must begin nothing more."""
+        self._over = True
+
+    async def _caught(self, work: Coroutine[Any, Any, Any]) -> tuple[bool, Any]:
+        """Do something for a handler in a thread, and carry whatever is raised there.
+
+        A cancellation would turn into something else on its way.
+        """
+        call = asyncio.current_task()
+        self._calls.add(call)
+        try:
+            return True, await work
+        except BaseException as error:  # noqa: BLE001 - it is raised where the caller waits
+            return False, error
+        finally:
+            self._calls.discard(call)
+
+    def _interrupt(self) -> None:
+        """End what is being done for threads: the handler is interrupted, and would wait for it."""
+        for call in self._calls:
+            if call is not None:
+                call.cancel()
+
+    @functools.cached_property
+    def _calls(self) -> set[asyncio.Task[Any] | None]:
+        return set()
+
+    @functools.cached_property
+    def _step_ended(self) -> asyncio.Event:
+        return asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def _last(self) -> AsyncIterator[None]:
+        """Let what runs beside a wait go first: the results of its steps would be refused without the lease."""
+        while True:
+            for _ in range(TURNS):  # steps may begin, and whoever waited for one may end the handler
+                await asyncio.sleep(0)
+            if self._leaving is not None:
+                await self._leaving.wait()
+            elif self._running > _DEPTH.get():
+                self._step_ended.clear()
+                await self._step_ended.wait()
+            else:
+                break
+        self._check()
+        self._leaving = asyncio.Event()
+        try:
+            yield
+        finally:
+            self._leaving.set()
+            self._leaving = None
 
     async def _keep(self, name: str, place: int, value: Any, fn: Callable[..., Any]) -> Any:
-        result, encoding = encode_value(value, self._codec)
+        result, encoding = write_result(name, value, self._codec)
+        kept = await self._put(name, place, result, encoding)
+        return value if kept is None else read_result(name, *kept, fn, self._codec)
+
+    async def _put(self, name: str, place: int, result: bytes, encoding: str) -> tuple[bytes, str] | None:
+        """Store a result; return another one that was there before, if there was."""
+        await self.flush()  # what a step has emitted goes first: once it is stored, nobody emits that again
         put = self._of(PutStep, step_name=name, result=result, encoding=encoding, call_index=place)
         answer = await self._send(put)
         if isinstance(answer, StepExisting) and answer.result != result:
-            return decode_value(answer.result, answer.encoding, _returned(fn), self._codec)
-        return value
+            return answer.result, answer.encoding
+        return None
 
     # Waiting.
 
     async def sleep(self, duration: Duration) -> None:
-        """Give the lease back and go on after a while; no worker is held meanwhile, and none has to live that long."""
+        """Give the lease back and go on after a while: `await ctx.sleep("30d")`.
+
+        No worker is held meanwhile, and none has to live that long.
+        """
         name, _ = self._steps.ask(SLEEP)
         if await self._steps.find(name) is None:
             await self._suspend(
-                name, timeout_only(), Binding(new_uuid(), SLEEP), millis(duration), reason_code="sleeping"
+                name, timeout_only(), Binding(new_uuid(), SLEEP), millis(duration), reason_code=SLEEPING
             )
 
     @overload
@@ -228,6 +344,11 @@ class Context:
     ) -> Signal | list[Signal]:
         """Give the lease back until signals come: the first of some names, or with `count` a list of several.
 
+        ::
+
+            answer = await ctx.wait_for_signal("approve", "reject", timeout="1d")
+            votes = await ctx.wait_for_signal("go", count=2, distinct=True)
+
         `count` is a number, `"all"` of the names, or `"any"`. `distinct` counts each source once: two approvals from
         two people. Raises `WaitTimeout` when the time is over. `name` names the wait, and the waitpoint that signals
         are sent to; `waitpoint` is one that was created earlier.
@@ -257,17 +378,18 @@ class Context:
         reason_code: str = "waiting_for_signal",
     ) -> SatisfiedAtOnce:
         """Give the lease back and unwind the handler; goes on only when buffered signals suffice already."""
-        await self.flush()
         suspension = new_uuid()
         command = self._of(
             Suspend, suspension_id=suspension, idempotency_key=suspension, waitpoints=(binding,), condition=condition,
             reason_code=reason_code, timeout_ms=timeout_ms, step_name=step,
             timeout_behavior=None if timeout_ms is None else "auto_resume",
         )  # fmt: skip
-        try:
-            outcome = await self._task.end(command, keeps=SatisfiedAtOnce, repeat=True)
-        except FlowFabricError as error:
-            raise self._told(error) from error
+        async with self._last():
+            await self.flush()
+            try:
+                outcome = await self._task.end(command, keeps=SatisfiedAtOnce, repeat=True)
+            except FlowFabricError as error:
+                raise self._told(error) from error
         if isinstance(outcome, SatisfiedAtOnce):
             return outcome
         raise Suspended(step)
@@ -338,7 +460,13 @@ class Context:
     async def submit(self, function: str, /, *args: Any, **kwargs: Any) -> Child[Any]: ...
 
     async def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Submit another task, once, however often this handler runs; returns its handle."""
+        """Submit another task, once, however often this handler runs; returns its handle, a `Child`.
+
+        ::
+
+            child = await ctx.submit(resize, "a.png")
+            path = await child.result()          # this worker is held until then
+        """
         if self._submitter is None:
             raise NotOffered(
                 "this worker has no app to submit with: run it with `app.worker()` or `ff worker`"
@@ -364,7 +492,12 @@ class Context:
         correlation_id: str = "",
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        """Append a frame to the stream of this attempt. Frames keep their order and are sent several at a time."""
+        """Append a frame to the stream of this attempt: `await ctx.emit("token", "once")`.
+
+        The payload is text, bytes, or any value as JSON. Frames keep their order and are sent several at a time, so
+        this returns before they are stored; `flush` waits. With `best_effort` a frame may be dropped where there are
+        too many of them.
+        """
         data, encoding = _frame_data(payload, self._codec)
         await self._emit(
             FrameInput(
@@ -385,7 +518,7 @@ class Context:
         )  # fmt: skip
 
     async def flush(self) -> None:
-        """Wait until every frame is stored. Done by itself before the handler ends or waits."""
+        """Wait until every frame is stored. Done by itself before a step is kept and the handler ends or waits."""
         if self._emitter is not None:
             await self._guard(self._emitter.flush())
 
@@ -399,9 +532,6 @@ class Context:
         await self._guard(self._emitter.emit(frame))
 
     # How.
-
-    async def _fetch(self, name: str) -> StepView | None:
-        return await self._task.ask(GetStep(execution_id=self.execution_id, step_name=name))
 
     def _of(self, kind: Callable[..., R], **fields: Any) -> R:
         return kind(execution_id=self._task.execution_id, fence=self._task.task.fence, **fields)
@@ -421,6 +551,12 @@ class Context:
         return LeaseLost(str(error)) if is_loss(error) else error
 
 
+def bound_log(kind: str, execution_id: str, attempt: int) -> logging.LoggerAdapter[logging.Logger]:
+    """Return the logger of a kind, which adds the ids of a run."""
+    ids = {"execution_id": execution_id, "attempt": attempt, "kind": kind}
+    return _Bound(logging.getLogger(f"flowfabric.task.{kind}"), ids)
+
+
 class _Bound(logging.LoggerAdapter[logging.Logger]):
     """Adds the ids of a run to every record."""
 
@@ -438,15 +574,6 @@ async def _called(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping
         return await fn(*args, **kwargs)
     value = await in_thread(functools.partial(fn, *args, **kwargs))
     return await value if inspect.isawaitable(value) else value
-
-
-@functools.lru_cache(maxsize=1_024)
-def _returned(fn: Callable[..., Any]) -> Any:
-    """Return the type that a function says it returns."""
-    try:
-        return hints_of(fn).get("return", Any)
-    except TypeError:  # it has no annotations that can be read: any value will do
-        return Any
 
 
 def _frame_data(payload: Any, codec: Codec) -> tuple[bytes, str]:

@@ -4,35 +4,45 @@ from __future__ import annotations
 
 import logging
 import traceback
-from typing import Final
+from collections.abc import Collection
+from typing import Final, TypeVar
+
+import msgspec
+from msgspec import Struct
 
 from flowfabric.codecs import EncodeFault
 from flowfabric.model.contracts.lease import Fail, Release
 from flowfabric.model.limits import MAX_DETAIL_BYTES, MAX_TEXT_BYTES
 from flowfabric.worker.executors import ProcessCrashed, RemoteError
 from flowfabric.worker.faults import (
+    RETRY,
     Interrupted,
     InvalidArguments,
     Permanent,
     Retry,
     StepMismatch,
+    StepResultMismatch,
     Stopping,
     Suspended,
+    names_of,
 )
 from flowfabric.worker.tasks import ClaimedTask
 
 log = logging.getLogger("flowfabric.worker")
 
+E = TypeVar("E", bound=BaseException)
+
 _CATEGORIES: Final[tuple[tuple[type[BaseException], str], ...]] = (
     (InvalidArguments, "invalid_input"),
     (Permanent, "permanent"),
-    (Retry, "transient"),
+    (Retry, RETRY),
     (StepMismatch, "step_mismatch"),
+    (StepResultMismatch, "step_mismatch"),
     (ProcessCrashed, "infra_crash"),
     (EncodeFault, "invalid_result"),
 )
 HANDLER: Final = "handler_error"
-_PLAIN: Final = (InvalidArguments, Permanent, Retry, StepMismatch, ProcessCrashed)
+_PLAIN: Final = (InvalidArguments, Permanent, Retry, StepMismatch, StepResultMismatch, ProcessCrashed)
 """What says everything with its text."""
 
 
@@ -48,22 +58,21 @@ def ending(task: ClaimedTask, error: BaseException) -> Fail | Release | None:
     return failure(task, error)
 
 
-def _inside(error: BaseException, kind: type[BaseException]) -> BaseException | None:
+def _inside(error: BaseException, kind: type[E]) -> E | None:
     """Find an exception of a kind, also in a group of them."""
-    if isinstance(error, BaseExceptionGroup):
-        return next((found for part in error.exceptions if (found := _inside(part, kind))), None)
-    return error if isinstance(error, kind) else None
+    return next((part for part in _parts(error) if isinstance(part, kind)), None)
 
 
 def failure(task: ClaimedTask, error: BaseException) -> Fail:
     """Say that a handler failed, why, and where."""
+    retry = _inside(error, Retry)
     return Fail(
         execution_id=task.execution_id,
         fence=task.task.fence,
         reason=_cut(reason_of(error), MAX_TEXT_BYTES),
-        category=category_of(error),
+        category=category_of(error, _retried(task.task.policy)),
         detail="" if isinstance(error, InvalidArguments) else _end(detail_of(error), MAX_DETAIL_BYTES),
-        retry_after_ms=error.after_ms if isinstance(error, Retry) else None,
+        retry_after_ms=retry.after_ms if retry is not None else None,
     )
 
 
@@ -77,9 +86,40 @@ def refusal(task: ClaimedTask, error: Exception) -> Fail:
     )
 
 
-def category_of(error: BaseException) -> str:
-    """Name the class of a failure, which the retry policy may look at."""
-    return next((name for kind, name in _CATEGORIES if isinstance(error, kind)), HANDLER)
+def category_of(error: BaseException, retried: Collection[str] = ()) -> str:
+    """Name the class of a failure, which the retry policy looks at: by the exception, if it is one that is `retried`.
+
+    Of a group of exceptions, all must be retried for the group to be; one that says what is to follow speaks for all.
+    """
+    for kind, name in _CATEGORIES:
+        if _inside(error, kind) is not None:
+            return name
+    named = [_named(part, retried) for part in _parts(error)]
+    return named[0] if all(named) else HANDLER
+
+
+def _parts(error: BaseException) -> list[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        return [inner for part in error.exceptions for inner in _parts(part)]
+    return [error]
+
+
+def _named(error: BaseException, retried: Collection[str]) -> str:
+    """Find the name under which a policy wants this exception, or one that it is a kind of, to be tried again."""
+    kinds = type(error).__mro__ if retried else ()
+    return next((name for kind in kinds for name in names_of(kind) if name in retried), "")
+
+
+class _RetryPolicy(Struct, frozen=True):
+    retryable_categories: tuple[str, ...] = ()
+
+
+class _Policy(Struct, frozen=True):
+    retry_policy: _RetryPolicy = _RetryPolicy()
+
+
+def _retried(policy: bytes) -> tuple[str, ...]:
+    return msgspec.json.decode(policy, type=_Policy).retry_policy.retryable_categories if policy else ()
 
 
 def reason_of(error: BaseException) -> str:

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import inspect
+import logging
 import multiprocessing
-import multiprocessing.connection
+import pickle
+import signal
 import traceback
 import types
-from collections.abc import Callable, Coroutine, Generator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
+from flowfabric.worker.context import Context
+from flowfabric.worker.remote import Answering, Facts, Line, RemoteContext, Request
 from flowfabric.worker.threads import Interrupt, in_thread
 
 R = TypeVar("R")
+Answer = Callable[[Request], tuple[bool, Any]]
 
 
 @types.coroutine
@@ -51,15 +59,23 @@ class Processes:
         self._idle: list[_Process] = []
         self._busy: set[_Process] = set()
 
-    async def run(self, interrupt: Interrupt, function: Callable[..., Any], call: Mapping[str, Any]) -> Any:
-        """Call a function by its name in another process."""
+    async def run(
+        self,
+        interrupt: Interrupt,
+        function: Callable[..., Any],
+        placed: Sequence[Any],
+        named: Mapping[str, Any],
+        context: Context | None = None,
+    ) -> Any:
+        """Call a function by its name in another process; what it asks of its context is done here."""
+        answer = Answering(context).answer if context is not None else None
         process = self._idle.pop() if self._idle else await in_thread(partial(_Process, self._spawn))
         self._busy.add(process)
         interrupt.on_interrupt = lambda _: process.kill()
         if interrupt.error is not None:
             process.kill()
         try:
-            good, value = await in_thread(partial(process.call, function, call))
+            good, value = await in_thread(partial(process.call, function, placed, named, answer))
         except (EOFError, OSError) as error:
             process.kill()
             code = await in_thread(process.wait)
@@ -95,15 +111,29 @@ class _Process:
         self._process.start()
         theirs.close()
 
-    def call(self, function: Callable[..., Any], call: Mapping[str, Any]) -> tuple[bool, Any]:
-        module, name = function.__module__, function.__qualname__
-        self._ours.send((module, name, dict(call)))
-        good: bool
-        value: Any
-        good, value, detail = self._ours.recv()
-        if not good:
-            value.__cause__ = RemoteError(detail)
-        return good, value
+    def call(
+        self,
+        function: Callable[..., Any],
+        placed: Sequence[Any],
+        named: Mapping[str, Any],
+        answer: Answer | None,
+    ) -> tuple[bool, Any]:
+        try:
+            self._ours.send((function.__module__, function.__qualname__, placed, named))
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            name = function.__qualname__
+            raise TypeError(
+                f"what {name} is called with cannot cross to a process of its own: {error}"
+            ) from error
+        while not isinstance(said := self._ours.recv(), Ended):
+            if isinstance(said, logging.LogRecord):
+                logging.getLogger(said.name).handle(said)
+            else:
+                assert answer is not None, "only a context asks"
+                _send(self._ours, answer(said), lambda error: (False, error))
+        if not said.good:
+            said.value.__cause__ = RemoteError(said.detail)
+        return said.good, said.value
 
     def kill(self) -> None:
         self._process.kill()
@@ -113,29 +143,59 @@ class _Process:
         return self._process.exitcode
 
 
-def _serve(calls: multiprocessing.connection.Connection) -> None:
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a call ended: with a value, or with an exception and its traceback."""
+
+    good: bool
+    value: Any
+    detail: str = ""
+
+
+def _serve(calls: Connection) -> None:
     """Answer calls until the other end is closed."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # A terminal, or whoever stops a service, tells every process of it; how long handlers may go on is for the
+        # worker to say. A function, because to ignore a signal would be inherited by what handlers start.
+        signal.signal(number, lambda *_: None)
+    line = Line(calls)
+
+    def here(value: Any) -> Any:
+        return RemoteContext(value, line) if isinstance(value, Facts) else value
+
     while True:
         try:
-            module, name, call = calls.recv()
+            module, name, placed, named = calls.recv()
         except EOFError:
             return
         try:
-            answer = (True, _function(module, name)(**call), "")
+            call = _function(module, name)
+            ended = Ended(
+                True, call(*map(here, placed), **{key: here(value) for key, value in named.items()})
+            )
         except BaseException as error:  # noqa: BLE001 - it is raised in the worker
-            answer = (False, error, traceback.format_exc())
-        try:
-            calls.send(answer)
-        except Exception as error:  # noqa: BLE001 - what cannot be pickled must not kill the process
-            text = f"{type(answer[1]).__qualname__} cannot cross to the worker: {error}"
-            calls.send((False, RuntimeError(text), answer[2]))
+            ended = Ended(False, error, traceback.format_exc())
+        _send(calls, ended, partial(Ended, False, detail=ended.detail))
+
+
+def _send(pipe: Connection, message: Any, instead: Callable[[Exception], Any]) -> None:
+    """Send something; what cannot be pickled, or not be read again, must kill neither end."""
+    try:
+        data = pickle.dumps(message)
+        pickle.loads(data)  # noqa: S301 - our own
+    except Exception as error:  # noqa: BLE001 - whatever people's classes raise
+        value = message.value if isinstance(message, Ended) else message[1]
+        kind = type(value)
+        text = f"{kind.__qualname__} cannot cross between the worker and its process: {error}"
+        data = pickle.dumps(instead(TypeError(f"{text} ({value})" if isinstance(value, Exception) else text)))
+    pipe.send_bytes(data)
 
 
 def _function(module: str, name: str) -> Callable[..., Any]:
-    """Find a function by name; one that became a task is called through it."""
+    """Find a function by its name."""
     found: Any = importlib.import_module(module)
     for part in name.split("."):
         found = getattr(found, part)
-    if asyncio.iscoroutinefunction(found) or asyncio.iscoroutinefunction(getattr(found, "function", None)):
-        return lambda **call: asyncio.run(found(**call))
+    if inspect.iscoroutinefunction(found):
+        return lambda *placed, **named: asyncio.run(found(*placed, **named))
     return found  # type: ignore[no-any-return]

@@ -7,9 +7,14 @@ it; those that interrupt are also `asyncio.CancelledError`, so that libraries cl
 from __future__ import annotations
 
 import asyncio
+import builtins
+from typing import Final
 
 from flowfabric.codecs import Duration, millis
 from flowfabric.model.errors import Conflict, FlowFabricError, ResourceExhausted
+
+RETRY: Final = "retry"
+"""The category of `Retry`."""
 
 
 class Retry(Exception):
@@ -23,7 +28,9 @@ class Retry(Exception):
     def __init__(self, reason: str = "retry", *, after: Duration | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
+        """What is kept as the reason of the failure."""
         self.after_ms = None if after is None else millis(after, "after")
+        """How long to wait; none: as the backoff of the task says."""
 
 
 class Permanent(Exception):
@@ -32,10 +39,11 @@ class Permanent(Exception):
     def __init__(self, reason: str = "permanent failure") -> None:
         super().__init__(reason)
         self.reason = reason
+        """What is kept as the reason of the failure."""
 
 
 class WaitTimeout(TimeoutError):
-    """Nobody answered in time: raised by `ctx.wait_for_signal(…, timeout=…)`."""
+    """Nobody answered in time: raised by `Context.wait_for_signal` with a `timeout`."""
 
 
 class StepMismatch(Exception):
@@ -43,13 +51,33 @@ class StepMismatch(Exception):
 
     def __init__(self, stored: tuple[str, ...], asked: tuple[str, ...]) -> None:
         self.stored = stored
+        """The names of the steps in the order in which they were stored."""
         self.asked = asked
+        """The names that the handler has asked for now, in its order."""
         super().__init__(
             f"step {len(asked)} of this run is stored as {stored[len(asked) - 1]!r}, and the handler now asks for "
             f"{asked[-1]!r}. Stored: {', '.join(stored)}. Asked: {', '.join(asked)}. "
             "Running work keeps its order of steps: give the changed function a new version "
             "(`@app.task(version=2)`), or replay the run from the step before."
         )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.stored, self.asked)
+
+
+class StepResultMismatch(Exception):
+    """The stored result of a step is not of the type that its function returns now."""
+
+    def __init__(self, name: str, fault: str) -> None:
+        self.name = name
+        self.fault = fault
+        super().__init__(
+            f"the stored result of step {name!r} does not fit what its function returns now: {fault}. Give the changed "
+            "function a new version (`@app.task(version=2)`), or the step another name after those that are done."
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.name, self.fault)
 
 
 class InvalidArguments(Exception):
@@ -61,7 +89,10 @@ class Interrupted(asyncio.CancelledError):
 
 
 class LeaseLost(Interrupted):
-    """The worker no longer holds this task: somebody else may run it already. Clean up, and change nothing more."""
+    """The worker no longer holds this task: somebody else may run it already. Clean up, and change nothing more.
+
+    It is a kind of `asyncio.CancelledError`, so `except Exception` does not catch it.
+    """
 
 
 class DeadlinePassed(Interrupted):
@@ -99,3 +130,17 @@ _LOSSES = frozenset({
     "stale_lease", "lease_expired", "lease_revoked", "execution_not_active", "execution_not_found",
     "stale_owner_cannot_append",
 })  # fmt: skip
+
+
+def names_of(kind: type[BaseException]) -> tuple[str, ...]:
+    """Name a kind of exception as policies do: with its module, and alone where no builtin has the same name."""
+    module, name = kind.__module__, kind.__qualname__
+    if module == "builtins":
+        return (name,)
+    full = f"{module}.{name}"
+    return (full,) if hasattr(builtins, name) else (full, name)
+
+
+def category_name(kind: type[BaseException]) -> str:
+    """Write a kind of exception into a policy. The main module has another name elsewhere, so it has none."""
+    return names_of(kind)[-1 if kind.__module__ == "__main__" else 0]

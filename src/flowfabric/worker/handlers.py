@@ -21,14 +21,19 @@ class Handler:
     function: Callable[..., Any]
     """As its author wrote it."""
     signature: Signature
+    """How the input becomes arguments: `Signature.of(function, skip=…)`."""
     context: str = ""
     """The parameter that takes the `Context`; empty when there is none."""
     dependencies: Mapping[str, type] = field(default_factory=dict)
     """Parameters that take what the worker has opened, by type."""
     returns: Any = Any
+    """The type of what it returns."""
     executor: Executor = "loop"
+    """`loop`, `thread` or `process`."""
     lane: str = "default"
+    """Where its work waits."""
     codec: Codec = JSON
+    """How its result is written."""
 
 
 class Resolver(Protocol):
@@ -55,10 +60,11 @@ class WorkerSettings:
     prefetch: int = 0
     """How many tasks it holds besides those that run, so that a free slot need not wait for a claim."""
     lease_ttl: Duration = "30s"
-    """How long the store waits for a worker that is silent; renewed three times as often."""
+    """How long the store waits for a worker that is silent; its lease is renewed three times in that time."""
     grace: Duration = "10s"
     """How long running handlers may go on after a stop before their leases are given back."""
     capabilities: tuple[str, ...] = ()
+    """What this worker is able to do; work that requires something else is left to others."""
     namespace: str = ""
     """Only work of this namespace; empty means of any."""
     worker_id: str = ""

@@ -42,7 +42,17 @@ _WORDS: Final = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 class Layer:
-    """Base of layers: does nothing. Override what you need."""
+    """Base of layers: does nothing. Override what you need, and give it to `app.worker(layers=[…])`.
+
+    ::
+
+        class Slow(Layer):
+            def after(self, method, seconds, error):
+                if seconds > 1:
+                    print(method, "took", seconds)
+
+    It may be called from two threads: leases are renewed from one of their own.
+    """
 
     def before(self, method: str) -> None:
         """Look at a call that is about to be made; raise a `FlowFabricError` to refuse it."""
@@ -265,7 +275,10 @@ class CircuitOpen(Unreachable):
 
 
 class Tracing(Layer):
-    """Writes a line for every call, and with a tracer of OpenTelemetry a span `ff_sdk.backend`."""
+    """Writes a line for every call to the log `flowfabric.calls`; with a tracer of OpenTelemetry there are spans.
+
+    Each handler has one (`task <kind>`), and each call (`ff_sdk.backend`), under that of its handler if it has one.
+    """
 
     def __init__(self, level: int = logging.INFO, tracer: Any = None) -> None:
         self._level = level
@@ -285,7 +298,16 @@ class Tracing(Layer):
                 start_time=end - micros * 1_000,
                 attributes={"method": method, "ok": error is None},
             )
+            span.add_event("engine_backend.call", {"elapsed_us": micros, "ok": error is None}, end)
             span.end(end)
+
+    async def handle(self, kind: str, execution_id: str, run: Callable[[], Awaitable[Any]]) -> Any:
+        """Run a handler inside a span of its own, under which its calls stand."""
+        if self._tracer is None:
+            return await run()
+        names = {"kind": kind, "execution_id": execution_id}
+        with self._tracer.start_as_current_span(f"task {kind}", attributes=names):
+            return await run()
 
 
 class Sink(Protocol):
@@ -296,7 +318,7 @@ class Sink(Protocol):
 
 
 class Metrics(Layer):
-    """Gives every call to a sink."""
+    """Gives every call to a `Sink`, with its name, its time, and the category of its error."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink

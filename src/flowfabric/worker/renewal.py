@@ -142,7 +142,10 @@ class Renewer:
         self._holds.pop(hold.fence.lease_id, None)
 
     async def renew_now(self) -> None:
-        """Renew every lease without the thread, as tests do whose clock jumps; what is refused is lost at once."""
+        """Renew every lease without the thread: one may be gone, or a clock has jumped. What is refused is lost.
+
+        A store that cannot be asked is left to the thread, which counts how often that happens.
+        """
         await self._renew(self._store, [hold for hold in list(self._holds.values()) if hold.loss is None])
 
     async def close(self) -> None:
@@ -182,8 +185,8 @@ class Renewer:
                     continue
                 due = now + interval
                 own = await self._connected(own)
-                if own is not None:
-                    await self._renew(own, self._due(now))
+                if own is not None and (undecided := await self._renew(own, self._due(now))):
+                    self._failed([hold for hold, _ in undecided], undecided[-1][1])
         finally:
             if own is not None and self._connect is not None:
                 await own.close()
@@ -208,7 +211,9 @@ class Renewer:
             if hold.loss is None and now - hold.since > self._ttl / 6
         ]
 
-    async def _renew(self, store: Renewing, holds: Sequence[Hold]) -> None:
+    async def _renew(self, store: Renewing, holds: Sequence[Hold]) -> list[tuple[Hold, FlowFabricError]]:
+        """Renew them; return those that the store could not decide, and why."""
+        undecided: list[tuple[Hold, FlowFabricError]] = []
         for start in range(0, len(holds), CHUNK):
             part = holds[start : start + CHUNK]
             asked = time.monotonic()
@@ -219,17 +224,14 @@ class Renewer:
             for hold, reply in zip(part, replies, strict=True):
                 if not isinstance(reply, FlowFabricError):
                     hold.renewed(asked)
-                elif (
-                    hold.fence.lease_id in self._holds
-                ):  # what was ended meanwhile is refused, and nobody minds
-                    self._refused(hold, reply)
-
-    def _refused(self, hold: Hold, error: FlowFabricError) -> None:
-        hold.failures += 1
-        if is_loss(error):
-            self._lose(hold, error)
-        else:
-            self._failed([hold], error)
+                elif hold.fence.lease_id not in self._holds:
+                    continue  # what was ended meanwhile is refused, and nobody minds
+                elif is_loss(reply):
+                    hold.failures += 1
+                    self._lose(hold, reply)
+                else:
+                    undecided.append((hold, reply))
+        return undecided
 
     def _failed(self, holds: Sequence[Hold], error: FlowFabricError) -> None:
         """The store could not be asked: the lease holds until its time is over."""

@@ -16,7 +16,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self
 
-from flowfabric.codecs import Duration, encode_value, seconds
+from flowfabric.codecs import Duration, encode_value, millis, seconds
 from flowfabric.engine import Engine
 from flowfabric.model.contracts.lease import Complete, Fail, Release
 from flowfabric.model.errors import FlowFabricError, InvalidInput, StoreClosed, invalid
@@ -33,8 +33,9 @@ from flowfabric.worker.faults import (
     Stopping,
     is_loss,
 )
-from flowfabric.worker.handlers import Handler, Resolver, WorkerSettings
+from flowfabric.worker.handlers import Executor, Handler, Resolver, WorkerSettings
 from flowfabric.worker.layers import Layer
+from flowfabric.worker.remote import Facts
 from flowfabric.worker.sending import Backoff, transient
 from flowfabric.worker.sync_context import SyncContext
 from flowfabric.worker.tasks import ClaimedTask
@@ -48,22 +49,24 @@ LAST_SECONDS: Final = 1.0
 """How long an interrupted handler may clean up before its task is given back without it."""
 
 
-class Running:
+class Running(Interrupt):
     """One task and the handler that works on it."""
 
-    __slots__ = ("context", "handler", "interrupt", "job", "task")
+    __slots__ = ("context", "handler", "job", "task")
 
     def __init__(self, task: ClaimedTask, handler: Handler) -> None:
+        self.error = self.on_interrupt = None
         self.task = task
         self.handler = handler
-        self.interrupt = Interrupt()
         self.context: Context | None = None
         self.job: asyncio.Task[None] | None = None
 
     def stop(self, error: Interrupted) -> None:
         """Raise something into the handler, once."""
-        if self.interrupt.set(error) and self.job is not None:
+        if self.set(error) and self.job is not None:
             self.job.cancel()
+            if self.context is not None:
+                self.context._interrupt()
 
     def lose(self, error: FlowFabricError) -> None:
         """The lease is gone."""
@@ -95,15 +98,12 @@ class Runtime:
     ) -> None:
         if not handlers:
             raise invalid("handlers", "a worker needs at least one task to run")
-        for each in handlers.values():
-            if each.executor == "process" and each.context:
-                raise invalid(
-                    "executor", f"{each.kind} runs in a process of its own, where there is no context"
-                )
         given = settings or WorkerSettings()
         lanes = given.lanes or tuple(dict.fromkeys(handler.lane for handler in handlers.values()))
         self.settings = replace(given, lanes=lanes)
+        """What it was given, and the lanes that follow from its handlers."""
         self.handlers = dict(handlers)
+        """By kind."""
         self._kinds = tuple(handlers)
         self._async = {kind for kind, each in handlers.items() if inspect.iscoroutinefunction(each.function)}
         self._place = store
@@ -113,6 +113,7 @@ class Runtime:
         self._with_engine = engine
         self._submitter = submitter
         self._grace = seconds(self.settings.grace, "grace")
+        self._claim_wait_ms = millis(self.settings.claim_wait, "claim_wait")
         self._stack = contextlib.AsyncExitStack()
         self._running: dict[asyncio.Task[None], Running] = {}
         self._active = 0
@@ -126,8 +127,11 @@ class Runtime:
         self._again: set[asyncio.Task[None]] = set()
         """Ends that are told again."""
         self._claiming: asyncio.Task[None] | None = None
+        self._asking = False
+        """Whether tasks may be on their way, which are given back when they come."""
         self._processes = Processes()
         self.worker: Worker
+        """The low level that it stands on, once it has begun."""
 
     # Life.
 
@@ -184,6 +188,8 @@ class Runtime:
         """Claim no more, let handlers run for the grace, then give back what they have not finished."""
         self._stopping.set()
         if self._claiming is not None:
+            if self._asking:
+                await asyncio.wait({self._claiming}, timeout=LAST_SECONDS)
             self._claiming.cancel()
             await asyncio.gather(self._claiming, return_exceptions=True)
         ahead = [*self._ahead]
@@ -248,7 +254,7 @@ class Runtime:
                 await self._room.wait()
                 continue
             try:
-                tasks = await self.worker.claim(room, wait=self.settings.claim_wait, kinds=self._kinds)
+                self._ahead.extend(await self._take(room))
             except StoreClosed:
                 return
             except FlowFabricError as error:
@@ -259,8 +265,19 @@ class Runtime:
                 await backoff.pause()
                 continue
             backoff.reset()
-            self._ahead += tasks
             self._start()
+
+    async def _take(self, room: int) -> list[ClaimedTask]:
+        """Claim; when there is nothing, wait for something."""
+        if self.worker.looks_first:
+            self._asking = True
+            try:
+                tasks = await self.worker.claim_now(room, self._kinds)
+            finally:
+                self._asking = False
+            if tasks or self._stopping.is_set():
+                return tasks
+        return await self.worker.claim_within(self._claim_wait_ms, room, self._kinds)
 
     def _start(self) -> None:
         """Start handlers while there are slots and tasks."""
@@ -268,7 +285,7 @@ class Runtime:
             task = self._ahead.popleft()
             running = Running(task, self.handlers[task.execution_kind])
             self._active += 1
-            job = asyncio.get_running_loop().create_task(self._work(running))
+            job = asyncio.get_running_loop().create_task(self._work(running), name=running.handler.kind)
             running.job = job
             self._running[job] = running
             if task.hold.loss is not None:
@@ -283,7 +300,7 @@ class Runtime:
         try:
             command = await self._outcome(running)
         except asyncio.CancelledError:
-            if running.interrupt.error is None:
+            if running.error is None:
                 raise
         finally:
             del self._running[running.job]  # type: ignore[arg-type]
@@ -343,19 +360,21 @@ class Runtime:
         task, handler = running.task, running.handler
         timer = self._deadline(running)
         try:
-            value = await interruptible(self._begin(running), running.interrupt)
+            value = await interruptible(self._begin(running), running)
             if running.context is not None:
                 await running.context.flush()
-            if running.interrupt.error is not None:  # it was swallowed: the work is void all the same
-                return ending(task, running.interrupt.error)
+            if running.error is not None:  # it was swallowed: the work is void all the same
+                return ending(task, running.error)
             result, encoding = encode_value(value, handler.codec)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever it is, the store is told
-            return await self._failed(running, running.interrupt.error or error)
+            return await self._failed(running, running.error or error)
         finally:
             if timer is not None:
                 timer.cancel()
+            if running.context is not None:
+                running.context._end()
         if task.consumed:
             return None
         return Complete(
@@ -411,12 +430,12 @@ class Runtime:
             values[name] = self._resolver.get(type_)
         if handler.context:
             context = running.context = Context(task, handler.codec, self._submitter)
-            values[handler.context] = context if handler.executor == "loop" else SyncContext(context)
-        if handler.executor == "process":
-            return self._processes.run(running.interrupt, handler.function, values)
+            values[handler.context] = _CONTEXTS[handler.executor](context)
         placed, named = handler.signature.order(values)
+        if handler.executor == "process":
+            return self._processes.run(running, handler.function, placed, named, running.context)
         if handler.executor == "thread":
-            return in_thread(partial(handler.function, *placed, **named), running.interrupt)
+            return in_thread(partial(handler.function, *placed, **named), running)
         if handler.kind in self._async:
             return handler.function(*placed, **named)  # type: ignore[no-any-return]
         return _plainly(handler.function, placed, named)
@@ -430,6 +449,14 @@ class Runtime:
     def _in_threads(self) -> list[str]:
         kinds = (running.handler for running in list(self._running.values()))
         return sorted({handler.kind for handler in kinds if handler.executor == "thread"})
+
+
+_CONTEXTS: Final[Mapping[Executor, Callable[[Context], Any]]] = {
+    "loop": lambda context: context,
+    "thread": SyncContext,
+    "process": Facts.of,
+}
+"""What stands for the context where a handler runs."""
 
 
 async def _plainly(function: Callable[..., Any], placed: list[Any], named: dict[str, Any]) -> Any:

@@ -63,7 +63,7 @@ class Outbox:
     def tell(self, command: Command[Any], done: Done) -> None:
         """Send a command with the next call, and have its answer taken."""
         if not self._waiting:
-            asyncio.get_running_loop().call_soon(self._send)
+            self._start()
         self._waiting.append((command, done))
 
     def post(self, command: Command[R]) -> asyncio.Future[R]:
@@ -89,15 +89,16 @@ class Outbox:
             await asyncio.gather(*self._sending, return_exceptions=True)
             await asyncio.sleep(0)
 
-    def _send(self) -> None:
-        loop = asyncio.get_running_loop()
-        waiting, self._waiting = self._waiting, []
-        for start in range(0, len(waiting), MOST):
-            task = loop.create_task(self._call(waiting[start : start + MOST]))
-            self._sending.add(task)
-            task.add_done_callback(self._sending.discard)
+    def _start(self) -> None:
+        task = asyncio.get_running_loop().create_task(self._send(), name="flowfabric-outbox")
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
 
-    async def _call(self, part: list[tuple[Command[Any], Done]]) -> None:
+    async def _send(self) -> None:
+        """Send what has been collected until now; it begins in the next turn of the loop."""
+        part, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
+        if self._waiting:
+            self._start()
         try:
             replies: list[Any] = await self._store.apply_many([command for command, _ in part])
         except FlowFabricError as error:

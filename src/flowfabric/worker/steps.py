@@ -2,33 +2,65 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Awaitable, Callable
+import inspect
+import re
 from typing import Final
 
-from flowfabric.model.contracts.lease import StepView, Task
+from flowfabric.model import checks
+from flowfabric.model.contracts.lease import StepView
+from flowfabric.model.contracts.reads import GetStep
+from flowfabric.model.errors import invalid
 from flowfabric.worker.faults import StepMismatch
+from flowfabric.worker.tasks import ClaimedTask
 
 WAIT: Final = "wait:"
 SLEEP: Final = "sleep"
+SLEEPING: Final = "sleeping"
+"""Why a run is suspended that sleeps: no signal can wake it."""
 WAITPOINT: Final = "waitpoint:"
+CHILD: Final = "submit:"
+_WAITS: Final = re.compile(r"sleep(#\d+)?|wait:.*|waitpoint:.*", re.DOTALL)
+_OWN: Final = re.compile(r"sleep|(wait|waitpoint|submit):.*|.*#\d+", re.DOTALL)
+
+
+def check_function(name: str, function: object) -> None:
+    """Refuse what cannot be called: most often it was called already."""
+    if function is None or callable(function):
+        return
+    if inspect.iscoroutine(function):
+        function.close()  # nobody will await it
+    raise TypeError(
+        f"step {name!r} needs a function and its arguments, as in ctx.step({name!r}, fetch, url); "
+        f"it got {type(function).__qualname__}, which may be what the function has returned"
+    )
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that a store does not keep, or that the context gives to steps of its own and to repeats."""
+    checks.name("name", name)
+    if _OWN.fullmatch(name):
+        raise invalid(
+            "name",
+            f"{name!r} cannot be the name of a step: sleep, wait:…, waitpoint:… and submit:… are what the context "
+            "itself stores, and name#2 is the second step of a name",
+        )
 
 
 class Steps:
-    """The steps of one run of a handler. `fetch` reads a stored step that did not come with the task."""
+    """The steps of one run of a handler: those that came with its task, and those that did not fit into it."""
 
-    def __init__(self, task: Task, fetch: Callable[[str], Awaitable[StepView | None]]) -> None:
-        self._stored = {step.name: step for step in task.steps}
-        self._places = {step.call_index: step.name for step in task.steps}
-        self._more = task.step_count > len(task.steps)
-        self._fetch = fetch
+    def __init__(self, task: ClaimedTask) -> None:
+        came = task.task.steps
+        self._stored = {step.name: step for step in came}
+        self._places = {step.call_index: step.name for step in came}
+        self._more = task.task.step_count > len(came)
+        self._task = task
         self._asked: list[str] = []
-        self._repeats: Counter[str] = Counter()
+        self._repeats: dict[str, int] = {}
 
     def ask(self, name: str) -> tuple[str, int]:
         """Ask for the next step: its name, with a number when it repeats, and its place among the calls."""
-        self._repeats[name] += 1
-        count = self._repeats[name]
+        count = self._repeats[name] = self._repeats.get(name, 0) + 1
         unique = name if count == 1 else f"{name}#{count}"
         place = len(self._asked)
         self._asked.append(unique)
@@ -39,7 +71,7 @@ class Steps:
         """Return what is stored of a step, if anything is."""
         found = self._stored.get(name)
         if found is None and self._more:
-            found = await self._fetch(name)
+            found = await self._task.ask(GetStep(execution_id=self._task.execution_id, step_name=name))
         return found
 
     def _check(self, name: str, place: int) -> None:
@@ -49,12 +81,8 @@ class Steps:
         with reason. The places of waits are the store's, which counts only what is stored, so they prove nothing.
         """
         stored = self._places.get(place)
-        if stored is None or stored == name or _is_wait(stored):
+        if stored is None or stored == name or _WAITS.fullmatch(stored):
             return
         if all(earlier in self._places for earlier in range(place)):
             known = tuple(self._places[index] for index in sorted(self._places))
             raise StepMismatch(known, tuple(self._asked))
-
-
-def _is_wait(name: str) -> bool:
-    return name.startswith((WAIT, SLEEP, WAITPOINT))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Callable, Coroutine, Mapping
+from datetime import datetime
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from flowfabric.codecs import Duration
 from flowfabric.worker.context import Child, Context
+from flowfabric.worker.steps import check_function, check_name
 from flowfabric.worker.waits import Count, Signal, Waitpoint
 
 P = ParamSpec("P")
@@ -23,6 +26,7 @@ class SyncChild(Generic[R_co]):
         self._wait = wait
         self._child = child
         self.id = child.id
+        """The id of the child."""
 
     def result(self, timeout: Duration | None = None) -> R_co:
         """Wait for its end and return what it returned; the worker is held meanwhile."""
@@ -39,7 +43,7 @@ class SyncContext:
 
     ::
 
-        @app.task()
+        @app.task
         def report(ctx: SyncContext, month: str) -> int:
             rows = ctx.step("collect", collect_rows, month)
             return len(rows)
@@ -70,6 +74,11 @@ class SyncContext:
         return self._context.fence
 
     @property
+    def deadline(self) -> datetime | None:
+        """When the time of this attempt, or of the whole run, is over, by the store's clock; none: never."""
+        return self._context.deadline
+
+    @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
         """A logger that knows the ids of this run."""
         return self._context.log
@@ -84,10 +93,40 @@ class SyncContext:
         """Whether the lease is gone: change nothing more."""
         return self._context.lost.is_set()
 
-    def step(self, name: str, fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a function once, even if the worker dies."""
+    @overload
+    def step(
+        self, name: str, fn: Callable[P, Coroutine[Any, Any, R]], *args: P.args, **kwargs: P.kwargs
+    ) -> R: ...
+    @overload
+    def step(self, name: str, fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...
+    @overload
+    def step(self, name: str) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
-        async def run() -> R:
+    def step(self, name: str, fn: Callable[..., Any] | None = None, *args: Any, **kwargs: Any) -> Any:
+        """Run a function once, even if the worker dies: its result is stored and returned on every later run.
+
+        ::
+
+            rows = ctx.step("collect", collect_rows, month)
+
+            @ctx.step("mail")                    # every call of it is a step
+            def mail(to: str) -> None: ...
+        """
+        check_name(name)
+        check_function(name, fn)
+        return functools.partial(self._decorated, name) if fn is None else self._step(name, fn, args, kwargs)
+
+    def _decorated(self, name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(fn)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return self._step(name, fn, args, kwargs)
+
+        return call
+
+    def _step(
+        self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
+        async def run() -> Any:
             return await self._context.step(name, fn, *args, **kwargs)
 
         return self._wait(run())
@@ -95,6 +134,27 @@ class SyncContext:
     def sleep(self, duration: Duration) -> None:
         """Give the lease back and go on after a while."""
         self._wait(self._context.sleep(duration))
+
+    @overload
+    def wait_for_signal(
+        self,
+        *names: str,
+        count: None = None,
+        distinct: bool = False,
+        timeout: Duration | None = None,
+        name: str = "",
+        waitpoint: Waitpoint | None = None,
+    ) -> Signal: ...
+    @overload
+    def wait_for_signal(
+        self,
+        *names: str,
+        count: Count,
+        distinct: bool = False,
+        timeout: Duration | None = None,
+        name: str = "",
+        waitpoint: Waitpoint | None = None,
+    ) -> list[Signal]: ...
 
     def wait_for_signal(
         self,
@@ -120,13 +180,39 @@ class SyncContext:
         """Open a waitpoint before waiting on it."""
         return self._wait(self._context.create_waitpoint(key, expires))
 
-    def emit(self, frame_type: str, payload: Any, **options: Any) -> None:
+    def approval_link(
+        self, waitpoint: Waitpoint, signal_name: str, expires: Duration = "1d", to: str = ""
+    ) -> str:
+        """Make a link that lets whoever opens it send one signal; it is a page of the server."""
+        return self._wait(self._context.approval_link(waitpoint, signal_name, expires, to))
+
+    def emit(
+        self,
+        frame_type: str,
+        payload: Any,
+        *,
+        best_effort: bool = False,
+        correlation_id: str = "",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
         """Append a frame to the stream of this attempt."""
-        self._wait(self._context.emit(frame_type, payload, **options))
+        self._wait(
+            self._context.emit(
+                frame_type,
+                payload,
+                best_effort=best_effort,
+                correlation_id=correlation_id,
+                metadata=metadata,
+            )
+        )
 
     def summary(self, patch: Mapping[str, Any]) -> None:
         """Merge a patch into the summary document of this attempt."""
         self._wait(self._context.summary(patch))
+
+    def flush(self) -> None:
+        """Wait until every frame is stored. Done by itself before the handler ends or waits."""
+        self._wait(self._context.flush())
 
     def progress(self, pct: int | None = None, message: str | None = None) -> None:
         """Say how far the work is."""
@@ -158,15 +244,7 @@ class SyncContext:
         return SyncChild(self._wait, self._wait(self._context.submit(function, *args, **kwargs)))
 
     def _wait(self, work: Coroutine[Any, Any, R]) -> R:
-        good, value = asyncio.run_coroutine_threadsafe(_caught(work), self._loop).result()
+        good, value = asyncio.run_coroutine_threadsafe(self._context._caught(work), self._loop).result()
         if not good:
             raise value
         return value  # type: ignore[no-any-return]
-
-
-async def _caught(work: Coroutine[Any, Any, Any]) -> tuple[bool, Any]:
-    """Carry whatever is raised to the other thread: a cancellation would turn into something else on its way."""
-    try:
-        return True, await work
-    except BaseException as error:  # noqa: BLE001 - it is raised where the caller waits
-        return False, error

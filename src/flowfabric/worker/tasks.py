@@ -80,14 +80,13 @@ class ClaimedTask:
     the transport failed, the task stays usable and its lease is renewed, so that the call can be made again.
     """
 
-    __slots__ = ("__weakref__", "_consumed", "_permit", "hold", "task", "worker")
+    __slots__ = ("__weakref__", "_consumed", "hold", "task", "worker")
 
-    def __init__(self, worker: Worker, task: Task, hold: Hold, permit: Callable[[], None]) -> None:
+    def __init__(self, worker: Worker, task: Task, hold: Hold) -> None:
         self.worker = worker
         self.task = task
         """All that the claim brought."""
         self.hold = hold
-        self._permit = permit
         self._consumed = ""
 
     def __repr__(self) -> str:
@@ -339,8 +338,7 @@ class ClaimedTask:
         """Consume it without telling the store: end the renewal and give the permit back, once."""
         if not self._consumed:
             self._consumed = by
-            self.worker.renewer.drop(self.hold)
-            self._permit()
+            self.worker.let_go(self.hold)
 
 
 def _bindings(condition: Condition, pending: OpenWaitpoint | None) -> tuple[Binding, ...]:

@@ -17,12 +17,15 @@ class Signal:
     """A signal that ended a wait. Its name is empty when an operator resumed the run without one."""
 
     name: str
+    """What the sender called it: `approve`."""
     data: bytes = b""
     """The payload as it was sent."""
     encoding: str = ""
+    """How the payload is written, as the sender says."""
     source: str = ""
     """Who sent it, as the sender says."""
     id: str = ""
+    """The id of the signal."""
     at: int = 0
     """When it was accepted, in milliseconds since 1970."""
 
@@ -56,8 +59,11 @@ class Waitpoint:
     """A place where signals arrive, and the token that they must carry: send both to whoever is to answer."""
 
     id: str
+    """What `Run.signal` takes as `waitpoint`."""
     key: str
+    """The name that the handler gave it."""
     token: str
+    """What `Run.signal` takes as `token`: a secret, so it is not shown."""
 
     def __repr__(self) -> str:
         return f"Waitpoint(id={self.id!r}, key={self.key!r}, token=…)"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import os
 import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -24,7 +26,7 @@ from flowfabric.model.contracts.lease import (
 )
 from flowfabric.model.contracts.upkeep import HeartbeatWorker, MarkWorkerDead, NotRegistered, RegisterWorker
 from flowfabric.model.contracts.waiting import DeliverSignal, SignalAccepted, SignalDuplicate
-from flowfabric.model.errors import FlowFabricError, invalid
+from flowfabric.model.errors import FlowFabricError, StoreClosed, invalid
 from flowfabric.model.limits import MAX_TASKS_PER_CLAIM
 from flowfabric.storage import open_store
 from flowfabric.storage.base import Commands, Waits
@@ -44,7 +46,16 @@ DEFAULT_NAMESPACE: Final = "default"
 
 
 class Worker:
-    """Claims tasks and keeps their leases. `async with await Worker.open(url, settings) as worker: …`."""
+    """Claims tasks and keeps their leases; for loops of your own.
+
+    ::
+
+        async with await Worker.open("work.db", WorkerSettings(lanes=("default",))) as worker:
+            for task in await worker.claim(8, wait="20s"):
+                await task.complete(b"done")
+
+    It runs no engine: see `Engine`.
+    """
 
     def __init__(
         self,
@@ -65,11 +76,13 @@ class Worker:
         self.outbox = Outbox(store)
         self.renewer = Renewer(store, self.lease_ttl_ms, connect, watch)
         self.closed = False
-        self._waits = isinstance(store, Waits)
+        self.looks_first = not isinstance(store, Waits)
+        """Whether the store is asked before it is waited for; one that waits itself needs to be asked only once."""
         self._owns_store = False
         self._unanswered: Claim | None = None
+        self._numbers = itertools.count(1)
         self._permits = permits or max(1, settings.concurrency)
-        self._beating: asyncio.Task[None] | None = None
+        self._tasks: tuple[asyncio.Task[None], ...] = ()
 
     @classmethod
     async def open(
@@ -97,7 +110,10 @@ class Worker:
 
     async def __aenter__(self) -> Self:
         self.renewer.start()
-        self._beating = asyncio.create_task(self._beat(), name="flowfabric-heartbeat")
+        self._tasks = (
+            asyncio.create_task(self._beat(), name="flowfabric-heartbeat"),
+            asyncio.create_task(self._hear(), name="flowfabric-losses"),
+        )
         return self
 
     async def __aexit__(
@@ -110,9 +126,9 @@ class Worker:
         if self.closed:
             return
         self.closed = True
-        if self._beating is not None:
-            self._beating.cancel()
-            await asyncio.gather(self._beating, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.outbox.drain()
         await self.renewer.close()
         try:
@@ -140,29 +156,46 @@ class Worker:
 
         None are claimed while every permit is in use. A claim whose answer was lost is asked again.
         """
+        wait_ms = millis(wait, "wait")
+        tasks: list[ClaimedTask] = []
+        if not wait_ms or self.looks_first:
+            tasks = await self._take(partial(claim_when_ready, self.store), max_tasks, kinds)
+        if wait_ms and not tasks:
+            tasks = await self.claim_within(wait_ms, max_tasks, kinds)
+        return tasks
+
+    async def claim_now(self, max_tasks: int, kinds: tuple[str, ...] | None = None) -> list[ClaimedTask]:
+        """Claim without waiting, and stay until the answer is here: whoever goes away leaves leases that expire."""
+        return await self._take(self.store.apply, max_tasks, kinds)
+
+    async def claim_within(
+        self, wait_ms: int, max_tasks: int, kinds: tuple[str, ...] | None = None
+    ) -> list[ClaimedTask]:
+        """Wait for tasks. When in that time their leases began is not known: they count as a part of their life old."""
+        ask = partial(claim_when_ready, self.store, wait_ms=wait_ms)
+        return await self._take(ask, max_tasks, kinds, age=self.lease_ttl_ms / 5_000)
+
+    async def _take(
+        self,
+        ask: Callable[[Claim], Awaitable[Claimed]],
+        max_tasks: int,
+        kinds: tuple[str, ...] | None,
+        age: float = 0.0,
+    ) -> list[ClaimedTask]:
         count = min(max_tasks, self._permits, MAX_TASKS_PER_CLAIM)
         if count <= 0:
             return []
-        claim = self._unanswered or self._claim(count, kinds)
-        self._unanswered = claim
+        claim = self._unanswered = self._unanswered or self._claim(count, kinds)
         sent = time.monotonic()
-        wait_ms = millis(wait, "wait")
-        claimed = Claimed(())
-        if not wait_ms or not self._waits:
-            claimed = await claim_when_ready(self.store, claim)
-        if wait_ms and not claimed.tasks:
-            claimed = await claim_when_ready(self.store, claim, wait_ms)
-            # When in that time the leases began is not known: they count as a part of their life old.
-            sent = time.monotonic() - self.lease_ttl_ms / 5_000
+        claimed = await ask(claim)
         self._unanswered = None
-        return self.adopt(claimed.tasks, sent)
+        return self.adopt(claimed.tasks, time.monotonic() - age if age else sent)
 
     def _claim(self, count: int, kinds: tuple[str, ...] | None) -> Claim:
-        mint = new_uuid()
         return Claim(
-            worker_id=self.worker_id, worker_instance_id=self.instance_id, lanes=self.settings.lanes, mint=mint,
-            claim_id=mint, kinds=kinds, namespace=self.settings.namespace, capabilities=self.settings.capabilities,
-            max_tasks=count, lease_ttl_ms=self.lease_ttl_ms,
+            worker_id=self.worker_id, worker_instance_id=self.instance_id, lanes=self.settings.lanes, kinds=kinds,
+            namespace=self.settings.namespace, capabilities=self.settings.capabilities, mint=new_uuid(),
+            claim_id=str(next(self._numbers)), max_tasks=count, lease_ttl_ms=self.lease_ttl_ms,
         )  # fmt: skip
 
     def adopt(self, tasks: Sequence[Task], since: float) -> list[ClaimedTask]:
@@ -214,9 +247,12 @@ class Worker:
         hold = Hold(task, self.lease_ttl_ms, since)
         self._permits -= 1
         self.renewer.add(hold)
-        return ClaimedTask(self, task, hold, self._give_back)
+        return ClaimedTask(self, task, hold)
 
-    def _give_back(self) -> None:
+    def let_go(self, hold: Hold) -> None:
+        """Renew a lease no longer, and have its permit back; called once for each task."""
+        self.renewer.drop(hold)
+        hold.on_loss = None  # it leads back to the task, which then would wait for the garbage collector
         self._permits += 1
 
     # Besides.
@@ -262,6 +298,26 @@ class Worker:
             except FlowFabricError as error:
                 if not transient(error):
                     log.warning("the worker could not register: %s", error)
+                    return
+                await backoff.pause()
+
+    async def _hear(self) -> None:
+        """Renew at once whenever a lease may have been taken away, so that its handler need not wait to learn of it."""
+        backoff = Backoff()
+        while True:
+            try:
+                async with self.store.subscribe([f"worker:{self.instance_id}"]) as woken:
+                    backoff.reset()
+                    while True:
+                        await (
+                            self.renewer.renew_now()
+                        )  # also before the first: what came earlier was not heard
+                        await woken.wait()
+            except StoreClosed:
+                return
+            except FlowFabricError as error:
+                if not transient(error):
+                    log.info("leases that are taken away are noticed when they are renewed: %s", error)
                     return
                 await backoff.pause()
 

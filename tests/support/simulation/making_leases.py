@@ -131,7 +131,9 @@ def fail(hand: Hand) -> Fail:
     return Fail(
         **hand.held(hand.run()),
         reason=draw.pick(("", "boom")),
-        category=draw.pick(("error", "transient", "permanent", "timeout", "cancelled", "odd")),
+        category=draw.pick(
+            ("error", "transient", "permanent", "timeout", "cancelled", "invalid_input", "odd")
+        ),
         detail=draw.pick(("", "Traceback")),
         retry_after_ms=draw.weighted(((8, None), (2, 0), (1, 1_500), (1, -1))),
     )

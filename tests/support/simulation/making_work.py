@@ -77,7 +77,7 @@ def create(hand: Hand) -> CreateExecution:
     if draw.chance(0.25):
         fields["idempotency_key"] = draw.pick(("a", "b", "c\x1fd"))
     if draw.chance(0.2):
-        fields["delay_until"] = hand.soon()
+        fields |= {"delay_until": hand.soon()} if draw.chance(0.5) else {"delay_ms": draw.pick((0, 1, 500))}
     if draw.chance(0.15):
         fields["execution_deadline_at"] = hand.soon()
     if draw.chance(0.3):

@@ -53,6 +53,8 @@ class CreateExecution(ExecutionCommand[Created | Duplicate], frozen=True, kw_onl
     budget_ids: tuple[str, ...] = ()
     quota_ids: tuple[str, ...] = ()
     fairness_key: str = ""
+    delay_ms: int | None = None
+    """Instead of `delay_until`: counted from the moment at which it is created, by the store's clock."""
 
     def check(self) -> None:
         """Check every field but the policy, which is judged after duplicates."""
@@ -70,6 +72,10 @@ class CreateExecution(ExecutionCommand[Created | Duplicate], frozen=True, kw_onl
             checks.integer("priority", self.priority, -MAX_INT, MAX_INT)
         if self.delay_until is not None:
             checks.integer("delay_until", self.delay_until, 0, MAX_INT)
+        if self.delay_ms is not None:
+            checks.integer("delay_ms", self.delay_ms, 0, MAX_INT)
+            if self.delay_until is not None:
+                raise invalid("delay_ms", "give it or delay_until, not both")
         if self.execution_deadline_at is not None:
             checks.integer("execution_deadline_at", self.execution_deadline_at, 0, MAX_INT)
         if self.tags != checks.tags(dict(self.tags)):

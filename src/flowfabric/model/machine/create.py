@@ -67,7 +67,7 @@ def _refuse_unknown_groups(command: CreateExecution, policy: Policy) -> None:
 def _record(space: Workspace, command: CreateExecution, policy: Policy) -> Execution:
     now = space.now
     priority = command.priority if command.priority is not None else max(policy.priority, 0)
-    delay_until = command.delay_until if command.delay_until is not None else policy.delay_until
+    delay_until = _delayed(command, policy, now)
     row = T2 if delay_until > now else T1
     deadline = command.execution_deadline_at
     if deadline is None:
@@ -88,6 +88,13 @@ def _record(space: Workspace, command: CreateExecution, policy: Policy) -> Execu
         public_state=public_state(to.phase, to.eligibility, to.outcome),
         delay_until=delay_until if row is T2 else 0, execution_deadline_at=min(deadline, MAX_INT),
     )  # fmt: skip
+
+
+def _delayed(command: CreateExecution, policy: Policy, now: int) -> int:
+    """Say from when on it may run; a time that has passed means now."""
+    if command.delay_ms is not None:
+        return min(now + command.delay_ms, MAX_INT)
+    return command.delay_until if command.delay_until is not None else policy.delay_until
 
 
 def clamp_priority(value: int) -> int:

@@ -6,6 +6,7 @@ somebody looks.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -30,6 +31,16 @@ _WORDS: Final = {
     Blocking.OPERATOR: "paused by an operator",
     Blocking.POLICY: "paused by policy",
 }
+
+_ENDS: Final = {
+    "fail": "fails",
+    "cancel": "is cancelled",
+    "expire": "expires",
+    "auto_resume_with_timeout_signal": "goes on",
+    "escalate": "waits for an operator",
+}
+"""What becomes of a wait that nobody ends."""
+_UNITS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"))
 
 
 class _Queue(NamedTuple):
@@ -126,13 +137,16 @@ def _held_back(run: Execution, now: int) -> Because:
 
 def _suspended(space: Workspace, run: Execution) -> Because:
     suspension: Suspension = space.get("suspension", run.execution_id)
+    ends = run.suspension_timeout_at
+    if suspension.condition.names == (TIMEOUT_ONLY,) and ends:
+        return Because(str(run.blocking_reason), f"sleeps {_until(ends, space.now)}")
     words = f"waits for {_awaited(suspension.condition)} {_since(suspension.created_at, space.now)}"
     came = len(satisfiers(suspension.condition))
     if came:
         words = f"{words}; {_count(came, 'signal')} counted so far"
-    if run.suspension_timeout_at:
-        end = f"{suspension.timeout_behavior} at {run.suspension_timeout_at}"
-        words = f"{words}; if nothing comes: {end}"
+    if ends:
+        then = _ENDS.get(suspension.timeout_behavior, suspension.timeout_behavior)
+        words = f"{words}; if nothing comes, it {then} at {_moment(ends)} (in {_span(ends - space.now)})"
     return Because(str(run.blocking_reason), words)
 
 
@@ -141,8 +155,6 @@ def _awaited(condition: Condition) -> str:
         return f"its condition on {', '.join(referenced_keys(condition)) or 'no waitpoint'}"
     if condition.names == (OPERATOR_ONLY,):
         return "an operator"
-    if condition.names == (TIMEOUT_ONLY,):
-        return "its timeout"
     if not any(condition.names):
         return "any signal" if condition.minimum == 1 else f"any {condition.minimum} signals"
     if len(condition.names) == 1:
@@ -156,8 +168,20 @@ def _count(number: int, noun: str) -> str:
 
 
 def _since(at: int, now: int) -> str:
-    return f"since {at} ({max(now - at, 0)} ms ago)"
+    return f"since {_moment(at)} ({_span(now - at)} ago)"
 
 
 def _until(at: int, now: int) -> str:
-    return f"until {at} ({max(at - now, 0)} ms from now)"
+    return f"until {_moment(at)} (in {_span(at - now)})"
+
+
+def _moment(at: int) -> str:
+    try:
+        return f"{datetime.fromtimestamp(at // 1_000, UTC):%Y-%m-%d %H:%M:%S}Z"
+    except (OverflowError, ValueError, OSError):
+        return str(at)  # a delay may reach beyond any calendar
+
+
+def _span(ms: int) -> str:
+    """Write a duration in its largest whole unit."""
+    return next((f"{ms // size}{unit}" for size, unit in _UNITS if ms >= size), f"{max(ms, 0)}ms")

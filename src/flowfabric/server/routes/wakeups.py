@@ -24,7 +24,7 @@ MAX_TOPICS = 500
 
 
 class Topics(Struct, frozen=True):
-    """What to listen to: `lane:<lane>`, `execution:<id>` or `feed`."""
+    """What to listen to: `lane:<lane>`, `execution:<id>`, `worker:<instance>` or `feed`."""
 
     topics: Annotated[tuple[str, ...], Meta(min_length=1, max_length=MAX_TOPICS)]
 
@@ -51,8 +51,12 @@ async def _check(call: Call, topic: str) -> None:
             await call.visible(name)
         elif kind == "lane":
             checks.lane(name)
+        elif kind == "worker":
+            checks.worker("topics", name)
         elif topic != "feed":
-            raise bad_request("topics: there is lane:<lane>, execution:<id> and feed", field="topics")
+            raise bad_request(
+                "topics: there is lane:<lane>, execution:<id>, worker:<instance> and feed", field="topics"
+            )
     except FlowFabricError as error:
         raise HttpError(
             400, f"topics: {error.text}", "invalid_input", kind="invalid_input", field="topics"

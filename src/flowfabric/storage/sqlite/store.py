@@ -28,7 +28,7 @@ from flowfabric.storage.sqlite.inspect import dump, forget_past, repair
 from flowfabric.storage.sqlite.peers import Peers
 from flowfabric.storage.sqlite.session import Session
 from flowfabric.storage.sqlite.writer import Writer, defect
-from flowfabric.storage.wake import EVERYTHING, topics_of
+from flowfabric.storage.wake import EVERYTHING, KINDS, topics_of
 
 POLL_SECONDS: Final = 1.0
 READERS: Final = 4
@@ -40,7 +40,7 @@ def wall_clock() -> int:
 
 
 class SqliteStore(Front):
-    """Executions in a file, or in memory with the path `:memory:`."""
+    """Executions in a file, or in memory with the path `:memory:`; it offers what `Upkeep` names."""
 
     def __init__(self, path: str, writer_session: Session, clock: Clock, partitions: Partitions) -> None:
         super().__init__(clock, partitions)
@@ -84,13 +84,12 @@ class SqliteStore(Front):
         return self._chance()
 
     def _saved(self, space: Workspace) -> None:
-        if self.hub.unheard and (self._peers is None or self._peers.alone):
+        alone = self._peers is None or self._peers.alone
+        if alone and not self.hub.kinds:
             return
-        topics, due_at = topics_of(space)
-        if not topics:
-            return
+        topics, due_at = topics_of(space, self.hub.kinds if alone else KINDS)
         self.hub.publish(topics, due_at)
-        if self._peers is not None:
+        if self._peers is not None and not alone and topics:
             self._peers.send(topics, due_at)
 
     def _decide(self, commands: Sequence[Command[Any]]) -> Awaitable[list[Any]]:

@@ -76,6 +76,7 @@ def tables() -> str:
         },
         "final_lives": {str(life): True for life in sorted(FINAL_LIVES)},
         "failure_categories": policy.FAILURE_CATEGORIES,
+        "final_categories": dict.fromkeys(policy.FINAL_CATEGORIES, True),
         "blocks": {str(reason): str(eligibility) for reason, eligibility in BLOCKS.items()},
         "blocking_of": BLOCKING,
         "resume_reasons": RESUME_REASONS,

@@ -9,7 +9,7 @@ end
 ff.holds_value = holds
 
 function ff.may_retry(policy, category, retry_count)
-  if category == 'permanent' or category == 'cancelled' or retry_count >= policy.max_retries then return false end
+  if ff.final_categories[category] or retry_count >= policy.max_retries then return false end
   local allowed = policy.retryable_categories
   if not allowed[1] or holds(allowed, category) then return true end
   return holds(allowed, 'transient') and not holds(ff.failure_categories, category)

@@ -22,6 +22,12 @@ local function move_existence(call, run, id, arrival, exists)
   if not exists then redis.call('XDEL', call.keys.arrivals, '0-' .. ff.digits(arrival)) end
 end
 
+-- Whether what has left its holder was taken from it: storage/wake.py.
+local function taken(run)
+  local outcome = run.terminal_outcome
+  return run.lifecycle_phase == 'active' or outcome == 'cancelled' or outcome == 'expired'
+end
+
 -- Move one execution from its old record (known.run) to its new one (known.staged); either may be missing.
 local function store(space, known)
   local call, keys, id, old_run, new_run = space.call, space.keys, known.id, known.run, known.staged
@@ -49,7 +55,10 @@ local function store(space, known)
     if due ~= 0 and (old_due == 0 or due < old_due) then ff.note_due(call, id, due) end
   end
   if holder ~= old_holder or claim ~= old_claim then
-    if old_holder ~= '' and old_holder ~= holder then ff.put_lease(call, keys.leases(old_holder), id, false) end
+    if old_holder ~= '' and old_holder ~= holder then
+      ff.put_lease(call, keys.leases(old_holder), id, false)
+      if taken(run) then call.topics['worker:' .. old_holder] = true end
+    end
     if holder ~= '' then ff.put_lease(call, keys.leases(holder), id, claim) end
   end
   local old_tags, tags = old_run and old_run.tags, new_run and new_run.tags

@@ -36,6 +36,7 @@ end
 local function record(space, command, policy)
   local now, row = space.now, ff.T.T1
   local delay_until = command.delay_until or policy.delay_until
+  if command.delay_ms then delay_until = math.min(now + command.delay_ms, ff.limits.MAX_INT) end
   if delay_until > now then row = ff.T.T2 end
   local deadline = command.execution_deadline_at
   if not deadline then deadline = policy.execution_deadline_ms ~= 0 and now + policy.execution_deadline_ms or 0 end

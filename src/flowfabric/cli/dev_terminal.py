@@ -1,0 +1,139 @@
+"""The person before `ff dev`: a letter for what only it can do, else any other command of `ff`, on its store."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import sys
+import threading
+from asyncio.subprocess import DEVNULL, Process
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+
+from flowfabric.cli.asking import Questions
+from flowfabric.cli.desk import short_id
+from flowfabric.cli.dev_worker import DevWorker
+from flowfabric.cli.screen import Screen
+
+
+def program() -> str:
+    """How this command was called, for lines that are typed in the same folder."""
+    return sys.argv[0] if Path(sys.argv[0]).name == "ff" else "ff"
+
+
+class Terminal:
+    """Does what is typed."""
+
+    def __init__(
+        self, worker: DevWorker, questions: Questions, screen: Screen, url: str, submit: str
+    ) -> None:
+        self._worker = worker
+        self._questions = questions
+        self._screen = screen
+        self._environ = {**os.environ, "FF_STORE": url}
+        self._submit = submit
+        self._commands: set[asyncio.Task[None]] = set()
+
+    def invitation(self, store: str, address: str) -> str:
+        """Say how work gets here."""
+        if self._submit:
+            return (
+                f"s submits once more: {self._submit}; type any other command of ff, too: ps, inspect ID, …"
+            )
+        elsewhere = f" --store {address}" if store else ""
+        line = f"{program()} submit KIND NAME=VALUE{elsewhere}"
+        return f"type submit KIND NAME=VALUE, or any other command of ff; in another terminal: {line}"
+
+    async def run(self) -> None:
+        """Obey until `q`."""
+        if self._submit:
+            self._start(f"submit {self._submit}")
+        async for line in typed():
+            self._screen.open = False  # Enter has ended it
+            if line == "q":
+                return
+            self._obey(line)
+        self._screen.line(
+            f"nothing can be typed here: `kill -9` of a worker's process shows the same, `kill {os.getpid()}` ends; "
+            f"every command works from another terminal"
+        )
+        await asyncio.Event().wait()
+
+    def _obey(self, line: str) -> None:
+        last = self._questions.last
+        if line == "k":
+            self._worker.kill()
+        elif line == "r":
+            self._worker.restart("asked to")
+        elif line in {"a", "n"} and not last:
+            self._screen.line("nothing asks for an answer now")
+        elif line in {"a", "n"}:
+            self._start(f"approve {short_id(last)} --as you" + (" --reject" if line == "n" else ""))
+        elif line == "s" and self._submit:
+            self._start(f"submit {self._submit}")
+        elif line:
+            self._start(line)
+        else:
+            self._stop()
+
+    def _start(self, line: str) -> None:
+        task = asyncio.create_task(self._command(line))
+        self._commands.add(task)
+        task.add_done_callback(self._commands.discard)
+
+    async def _command(self, line: str) -> None:
+        try:
+            words = shlex.split(line)
+        except ValueError as error:
+            self._screen.line(f"ff: {error}")
+            return
+        self._screen.line(self._screen.paint(f"$ ff {line.removeprefix('ff ')}", "dim"))
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "flowfabric.cli", *words[words[:1] == ["ff"] :],
+            env=self._environ, stdin=DEVNULL,
+        )  # fmt: skip
+        await _to_its_end(process)
+
+    def _stop(self) -> None:
+        """Stop commands that go on, as `tail --follow` does."""
+        for task in self._commands:
+            task.cancel()
+
+    async def end(self) -> None:
+        """Stop the commands that still run."""
+        self._stop()
+        await asyncio.gather(*self._commands, return_exceptions=True)
+
+
+async def _to_its_end(process: Process) -> None:
+    try:
+        await process.wait()
+    except asyncio.CancelledError:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+        raise
+
+
+async def typed() -> AsyncIterator[str]:
+    """What is typed, line by line, until nothing more can come."""
+    loop = asyncio.get_running_loop()
+    lines: asyncio.Queue[str | None] = asyncio.Queue()
+
+    def read() -> None:
+        # A thread that reads the descriptor itself: asyncio would make a terminal non-blocking for everybody who
+        # writes to it, and a buffered reader could not be left behind at the end.
+        rest = b""
+        with suppress(OSError, RuntimeError):  # there is no standard input, or the loop has ended
+            while data := os.read(0, 4096):
+                *whole, rest = (rest + data).split(b"\n")
+                for line in whole:
+                    loop.call_soon_threadsafe(lines.put_nowait, line.decode("utf-8", "replace").strip())
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(lines.put_nowait, None)
+
+    threading.Thread(target=read, daemon=True).start()
+    while (line := await lines.get()) is not None:
+        yield line

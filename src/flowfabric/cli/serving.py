@@ -1,0 +1,39 @@
+"""A server inside a command: what `ff dev` serves its store with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from msgspec.structs import replace
+
+from flowfabric.cli.exits import Refused
+from flowfabric.server.settings import load_settings
+from flowfabric.storage.base import Upkeep
+from flowfabric.storage.resolve import MEMORY
+
+
+@asynccontextmanager
+async def served(store: Upkeep, url: str, listen: str) -> AsyncIterator[str]:
+    """Serve an open store over HTTP, and return the address; `listen` wins over FF_LISTEN_ADDR."""
+    try:
+        from flowfabric.server.listener import bind, problem, where  # noqa: PLC0415 - loads the HTTP machinery
+        from flowfabric.server.server import Server  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise Refused(f"{error.name} is missing; install flowfabric[server]") from error
+    # The store is open already, with its secret: a store in memory is what asks for nothing.
+    flags = {"FF_STORE": MEMORY} | ({"FF_LISTEN_ADDR": listen} if listen else {})
+    settings = replace(load_settings(flags), store=url)
+    try:
+        sockets = bind(settings)
+    except OSError as error:
+        raise Refused(problem(settings, error)) from error
+    server = await Server.start(settings, store=store)
+    serving = asyncio.create_task(server.serve(sockets))
+    try:
+        yield f"http://{where(sockets[0])}"
+    finally:
+        server.stop()
+        await serving
+        await server.shutdown()

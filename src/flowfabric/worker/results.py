@@ -1,0 +1,36 @@
+"""Results of steps, as they are stored and read again."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from flowfabric.codecs import Codec, DecodeFault, EncodeFault, decode_value, encode_value
+from flowfabric.codecs.signature import hints_of
+from flowfabric.worker.faults import StepResultMismatch
+
+
+def write_result(name: str, value: Any, codec: Codec) -> tuple[bytes, str]:
+    """Write the result of a step; what cannot be written is told with its name."""
+    try:
+        return encode_value(value, codec)
+    except EncodeFault as fault:
+        raise EncodeFault(f"the result of step {name!r}: {fault}") from fault
+
+
+def read_result(name: str, data: bytes, encoding: str, fn: Callable[..., Any], codec: Codec) -> Any:
+    """Read the stored result of a step as the type that its function returns now."""
+    try:
+        return decode_value(data, encoding, _returned_by(fn), codec)
+    except DecodeFault as fault:
+        raise StepResultMismatch(name, str(fault)) from fault
+
+
+@functools.lru_cache(maxsize=1_024)
+def _returned_by(fn: Callable[..., Any]) -> Any:
+    """Return the type that a function says it returns."""
+    try:
+        return hints_of(fn).get("return", Any)
+    except TypeError:  # it has no annotations that can be read: any value will do
+        return Any
