@@ -17,6 +17,7 @@ from flowfabric.model.contracts.reads import (
     ListQueue,
     ReadInbox,
 )
+from flowfabric.model.contracts.waiting import CloseWaitpoint
 from flowfabric.model.ids import execution_id
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Public
@@ -236,6 +237,20 @@ async def test_the_inbox_shows_everything_that_waits_for_a_signal(ff: Driver) ->
     assert [view.waitpoint_id for view in (await ff.store.read(ReadInbox())).waitpoints] == [
         last.waitpoint.waitpoint_id
     ]
+
+
+async def test_a_waitpoint_that_is_opened_again_is_the_last_of_the_inbox(ff: Driver) -> None:
+    """Whoever has read the inbox up to here, and reads on, meets it."""
+    await ff.seed()
+    task = await ff.running()
+    again = await open_pending(ff, task)
+    other = await open_pending(ff, task, key="p1")
+    seen = (await ff.store.read(ReadInbox(limit=1))).next
+    await ff.store.apply(CloseWaitpoint(execution_id=task.execution_id, waitpoint_id=again.waitpoint_id))
+    await open_pending(ff, task, waitpoint_id=again.waitpoint_id)
+    for after in (0, seen):
+        page = await ff.store.read(ReadInbox(after=after))
+        assert [view.waitpoint_id for view in page.waitpoints] == [other.waitpoint_id, again.waitpoint_id]
 
 
 async def test_the_inbox_has_pages(ff: Driver) -> None:
