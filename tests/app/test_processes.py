@@ -28,7 +28,7 @@ async def add(a: int, b: int) -> int:
 
 @app.task(executor="process")
 def parent(ctx: SyncContext, a: int, *, settings: Settings = provided) -> list[object]:
-    child = ctx.submit(add, a, b=settings.factor)
+    child = ctx.submit(app.options(tags={"made": "there"}).call(add, a, b=settings.factor))
     return [child.id, child.result(timeout="30s"), os.getpid()]
 
 
@@ -38,4 +38,6 @@ async def test_a_process_submits_children_and_waits_for_them(face: Face) -> None
             id_, total, process = await (await app.submit(parent, 4)).result(timeout="30s")
             assert total == 7
             assert process != os.getpid()
-            assert await app.run(str(id_), add).result() == 7
+            run = app.run(str(id_), add)
+            assert await run.result() == 7
+            assert (await run.status()).tags == {"made": "there"}

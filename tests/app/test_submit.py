@@ -115,6 +115,24 @@ async def test_delay_counts_from_the_submission(face: Face) -> None:
     assert run.public_state == "delayed"
 
 
+async def test_a_prepared_call_is_one_run_however_often_it_is_sent(face: Face) -> None:
+    app = face.app()
+
+    @app.task
+    def job(n: int) -> int:
+        return n
+
+    call = app.options(priority=7).call(job, 3)
+    first, second = await app.submit(call), await app.submit(call)
+    assert (first.id, first.duplicate, second.duplicate) == (second.id, False, True)
+    assert (await record(face, first.id)).priority == 7
+    await face.work(app)
+    assert await second.result() == 3
+    for wrong in (app.submit(call, 4), app.options(priority=1).submit(call)):  # type: ignore[call-overload]
+        with pytest.raises(TypeError, match="has its arguments and options"):
+            await wrong
+
+
 async def test_key_finds_the_first_submission(face: Face) -> None:
     app = face.app()
 

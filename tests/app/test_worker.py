@@ -139,7 +139,8 @@ async def test_hooks_run_around_the_worker(face: Face) -> None:
     assert log == ["start", "run", "stop"]
 
 
-async def test_child_is_submitted_once_and_its_handle_is_typed(face: Face) -> None:
+@pytest.mark.parametrize("prepared", [False, True])
+async def test_child_is_submitted_once_and_its_handle_is_typed(face: Face, prepared: bool) -> None:
     app = face.app()
     seen: list[Any] = []
 
@@ -149,7 +150,8 @@ async def test_child_is_submitted_once_and_its_handle_is_typed(face: Face) -> No
 
     @app.task(retries=1, backoff=0)
     async def parent(ctx: Context) -> str:
-        child = await ctx.submit(pair, 7)
+        call = app.options(lane="default", priority=3).call(pair, 7)
+        child = await (ctx.submit(call) if prepared else ctx.submit(pair, 7))
         seen.append(child)
         if ctx.attempt == 0:
             raise RuntimeError("after the child was submitted")
@@ -159,6 +161,7 @@ async def test_child_is_submitted_once_and_its_handle_is_typed(face: Face) -> No
         run = await app.submit(parent)
         assert await run.result(timeout="30s") == seen[0].id == seen[1].id
         assert await seen[1].result(timeout="30s") == (7, 7)
+        assert (await seen[1].status()).priority == (3 if prepared else 0)
 
 
 async def test_plain_function_submits_a_child_and_waits_for_it(face: Face) -> None:

@@ -86,7 +86,7 @@ async def parent(ctx: Context) -> str:
 
 async def test_a_task_runs_and_its_result_is_there() -> None:
     async with Lab(app) as lab:
-        run = await lab.submit(add, 1, 2)
+        run = await lab.submit(lab.call(add, 1, 2))
         await lab.settle()
         assert await run.result() == 3
 

@@ -142,6 +142,10 @@ async def children_do_too(ctx: Context, sync: SyncContext) -> None:
     assert_type(await (await ctx.submit(double, 1)).result(), int)
     assert_type(await (await ctx.submit(review, "text")).result(), dict[str, bool])
     assert_type(sync.submit(listed, ["a"]).result(timeout="1m"), list[str])
+    assert_type(await (await ctx.submit(app.options(lane="x").call(double, 1))).result(), int)
+    assert_type(sync.submit(app.call(review, "text")).result(), dict[str, bool])
+    assert_type(await app.submit(app.call(double, 1)), Run[int])
+    assert_type(app.sync.submit(app.call(double, 1)), SyncRun[int])
     await ctx.submit(double, "1")  # type: ignore[call-overload]
     sync.submit(review, 1)  # type: ignore[call-overload]
 

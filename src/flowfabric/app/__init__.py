@@ -14,10 +14,10 @@ from flowfabric.app.errors import (
 )
 from flowfabric.app.options import Backoff, Options
 from flowfabric.app.run import Run
-from flowfabric.app.submits import Call
 from flowfabric.app.sync import SyncFlowFabric, SyncRun
 from flowfabric.app.views import AttemptStarted, Explanation, Frame, Status
 from flowfabric.app.working import AppWorker
+from flowfabric.worker.calls import Call
 
 __all__ = [
     "AppWorker",

@@ -6,30 +6,15 @@ Four shapes of functions are told apart: `async def` and `def`, each with a cont
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
-
-from msgspec import Struct
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from flowfabric.app.run import Run
-from flowfabric.codecs import Codec
-from flowfabric.model.contracts.create import CreateExecution
+from flowfabric.worker.calls import Call
 from flowfabric.worker.context import Context
 from flowfabric.worker.sync_context import SyncContext
 
 P = ParamSpec("P")
 R = TypeVar("R")
-R_co = TypeVar("R_co", covariant=True)
-
-
-class Call(Struct, Generic[R_co], frozen=True):
-    """One call of a task, ready to be submitted. Its id is chosen already, so that sending it twice creates one run."""
-
-    command: CreateExecution
-    """What will be sent, without its partition, which the store decides."""
-    returns: Any
-    """The type of its result."""
-    codec: Codec | None = None
-    """How its result is read; none: as the app does."""
 
 
 class Submits:
@@ -61,6 +46,8 @@ class Submits:
         return self._call(task, args, kwargs)
 
     @overload
+    async def submit(self, task: Call[R], /) -> Run[R]: ...
+    @overload
     async def submit(
         self,
         task: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]],
@@ -81,7 +68,9 @@ class Submits:
     @overload
     async def submit(self, task: str, /, *args: Any, **kwargs: Any) -> Run[Any]: ...
 
-    async def submit(self, task: Callable[..., Any] | str, /, *args: Any, **kwargs: Any) -> Run[Any]:
+    async def submit(
+        self, task: Callable[..., Any] | Call[Any] | str, /, *args: Any, **kwargs: Any
+    ) -> Run[Any]:
         """Submit a call of a task; it runs on the next worker that is free, and the answer is a handle of it.
 
         ::
@@ -90,13 +79,18 @@ class Submits:
             print(await run.result())
 
             await app.submit("resize", path="a.png")      # a task of another program, by its kind
+            call = app.call(review, "text")               # prepared: sent twice, it is one run
+            await app.submit(call)
 
         The arguments are those of the task, without its context, and type checkers know the type of the result. When
         this returns, the work is in the store, and survives this process.
 
         Raises `InvalidInput` when an argument does not fit, `UnknownTask` for a function that is no task, and
-        `Unreachable` when the store has been away for five seconds; submitting is then safe to repeat with `key`.
+        `Unreachable` when the store has been away for five seconds; it is then safe to repeat with a `key`, or with the
+        same call.
         """
+        if isinstance(task, Call):
+            return await self._submit(self._given(task, args, kwargs))
         return await self._submit(self._call(task, args, kwargs))
 
     async def submit_many(self, calls: Iterable[Call[R]]) -> list[Run[R]]:
@@ -113,6 +107,9 @@ class Submits:
     def _call(
         self, task: Callable[..., Any] | str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Call[Any]:
+        raise NotImplementedError
+
+    def _given(self, call: Call[R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[R]:
         raise NotImplementedError
 
     async def _submit(self, call: Call[R]) -> Run[R]:

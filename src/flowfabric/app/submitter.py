@@ -13,7 +13,7 @@ from flowfabric.app.errors import SubmitRefused
 from flowfabric.app.options import NOTHING, Options
 from flowfabric.app.patience import patiently
 from flowfabric.app.run import Home, Run
-from flowfabric.app.submits import Call, Submits
+from flowfabric.app.submits import Submits
 from flowfabric.app.tasks import DEFAULT_LANE, Registry
 from flowfabric.codecs import EncodeFault, encode_value, millis
 from flowfabric.model import ids
@@ -22,6 +22,7 @@ from flowfabric.model.errors import FlowFabricError, InvalidInput
 from flowfabric.model.limits import MAX_BATCH
 from flowfabric.storage.base import Commands
 from flowfabric.storage.minting import new_uuid
+from flowfabric.worker.calls import Call
 
 R = TypeVar("R")
 DEFAULT_NAMESPACE: Final = "default"
@@ -104,6 +105,14 @@ class Submitter(Submits):
             fairness_key=said.fairness_key or "",
             delay_ms=None if said.delay is None else millis(said.delay, "delay"),
         )
+
+    def _given(self, call: Call[R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[R]:
+        """Take a call as it was prepared."""
+        if args or kwargs or self._says_something:
+            raise TypeError(
+                "a call that was prepared has its arguments and options: app.options(…).call(task, …)"
+            )
+        return call
 
     async def _submit(self, call: Call[R]) -> Run[R]:
         store = await self._core.connection.get()

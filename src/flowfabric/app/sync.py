@@ -13,11 +13,11 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overlo
 from flowfabric.app.connection import Connection
 from flowfabric.app.options import Options, SubmitOptions
 from flowfabric.app.run import Run
-from flowfabric.app.submits import Call
 from flowfabric.app.submitter import Core, Submitter
 from flowfabric.app.views import AttemptStarted, Explanation, Frame, Status
 from flowfabric.codecs import Duration
 from flowfabric.model.records import Event
+from flowfabric.worker.calls import Call
 from flowfabric.worker.context import Context
 from flowfabric.worker.sync_context import SyncContext
 
@@ -168,6 +168,8 @@ class SyncFlowFabric:
             atexit.register(self.close)
 
     @overload
+    def submit(self, task: Call[R], /) -> SyncRun[R]: ...
+    @overload
     def submit(
         self,
         task: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]],
@@ -188,7 +190,9 @@ class SyncFlowFabric:
     @overload
     def submit(self, task: str, /, *args: Any, **kwargs: Any) -> SyncRun[Any]: ...
 
-    def submit(self, task: Callable[..., Any] | str, /, *args: Any, **kwargs: Any) -> SyncRun[Any]:
+    def submit(
+        self, task: Callable[..., Any] | Call[Any] | str, /, *args: Any, **kwargs: Any
+    ) -> SyncRun[Any]:
         """Submit a call of a task and return the handle of its run."""
         run: Run[Any] = self._portal.call(lambda: self._submitter.submit(task, *args, **kwargs))
         return SyncRun(self._portal, run)

@@ -9,12 +9,15 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any
 
+from msgspec.structs import replace
+
 from flowfabric.app.dependencies import Opened
-from flowfabric.app.options import Options
+from flowfabric.app.options import NOTHING, Options
 from flowfabric.app.run import Run
 from flowfabric.app.submitter import Core, Submitter
 from flowfabric.client import HttpClient
 from flowfabric.model.limits import MAX_NAME_BYTES
+from flowfabric.worker.calls import Call
 from flowfabric.worker.handlers import WorkerSettings
 from flowfabric.worker.layers import Layer
 from flowfabric.worker.runtime import Runtime
@@ -32,12 +35,22 @@ class Children:
         """Submit it under a key and return its id."""
         if len(key.encode()) > MAX_NAME_BYTES:
             key = hashlib.sha256(key.encode()).hexdigest()
+        if isinstance(function, Call):
+            return (await Submitter(self._core, NOTHING).submit(_keyed(function, key))).id
         run: Run[Any] = await Submitter(self._core, Options(key=key)).submit(function, *args, **kwargs)
         return run.id
 
     def run(self, execution_id: str, function: Any) -> Run[Any]:
         """Return the handle of a child that was submitted."""
+        if isinstance(function, Call):
+            return Run(self._core.home, execution_id, function.returns, codec=function.codec)
         return self._core.run(execution_id, function)
+
+
+def _keyed(call: Call[Any], key: str) -> Call[Any]:
+    """Give a call the key of its place in the handler, unless it has one of its own."""
+    command = call.command
+    return call if command.idempotency_key else replace(call, command=replace(command, idempotency_key=key))
 
 
 class AppWorker:

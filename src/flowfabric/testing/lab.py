@@ -8,8 +8,8 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from flowfabric.app import FlowFabric, Frame, Run
-from flowfabric.app.submits import Call, Submits
+from flowfabric.app import Call, FlowFabric, Frame, Run
+from flowfabric.app.submits import Submits
 from flowfabric.codecs import Duration, seconds
 from flowfabric.model.contracts.reads import GetSuspension
 from flowfabric.model.contracts.upkeep import SeedSecret
@@ -113,6 +113,9 @@ class Lab(Submits):
         self, task: Callable[..., Any] | str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Call[Any]:
         return self.app._call(task, args, kwargs)
+
+    def _given(self, call: Call[R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[R]:
+        return self.app._given(call, args, kwargs)
 
     async def _submit(self, call: Call[R]) -> Run[R]:
         return await self.app._submit(call)

@@ -24,6 +24,7 @@ from flowfabric.model.contracts.wait_results import WaitResult, unpack_wait
 from flowfabric.model.contracts.waiting import Binding, SatisfiedAtOnce, Suspend
 from flowfabric.model.errors import FlowFabricError, NotOffered
 from flowfabric.storage.minting import new_uuid
+from flowfabric.worker.calls import Call
 from flowfabric.worker.faults import LeaseLost, Suspended, WaitTimeout, is_loss
 from flowfabric.worker.frames import Emitter, now_ms
 from flowfabric.worker.results import read_result, write_result
@@ -439,6 +440,8 @@ class Context:
     # Children.
 
     @overload
+    async def submit(self, function: Call[R], /) -> Child[R]: ...
+    @overload
     async def submit(
         self,
         function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]],
@@ -466,12 +469,18 @@ class Context:
 
             child = await ctx.submit(resize, "a.png")
             path = await child.result()          # this worker is held until then
+
+        A child with options of its own is a call: `ctx.submit(app.options(delay="1h").call(resize, "a.png"))`.
         """
         if self._submitter is None:
             raise NotOffered(
                 "this worker has no app to submit with: run it with `app.worker()` or `ff worker`"
             )
         label = function if isinstance(function, str) else getattr(function, "__name__", "task")
+        if isinstance(function, Call):
+            label = function.command.execution_kind
+            if args or kwargs:
+                raise TypeError("a call that was prepared has its arguments already")
         name, place = self._steps.ask(f"{CHILD}{label}")
         found = await self._steps.find(name)
         if found is not None:

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from flowfabric.codecs import Duration
+from flowfabric.worker.calls import Call
 from flowfabric.worker.context import Child, Context
 from flowfabric.worker.steps import check_function, check_name
 from flowfabric.worker.waits import Count, Signal, Waitpoint
@@ -218,6 +219,8 @@ class SyncContext:
         """Say how far the work is."""
         self._wait(self._context.progress(pct, message))
 
+    @overload
+    def submit(self, function: Call[R], /) -> SyncChild[R]: ...
     @overload
     def submit(
         self,
