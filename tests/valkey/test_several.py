@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.create import CreateExecution
+from flowfabric.model.contracts.create import CreateExecution, PauseLane, UnpauseLane
 from flowfabric.model.contracts.lease import Claim, Claimed, Complete, Completed
 from flowfabric.model.errors import FlowFabricError, Unreachable
 from flowfabric.storage.base import Upkeep
@@ -98,6 +98,20 @@ async def test_claims_of_one_call_see_what_came_before_them(ff: Driver) -> None:
     replies = await ff.store.apply_many(commands)
     taken = [[task.execution_id for task in reply.tasks] for reply in replies if isinstance(reply, Claimed)]
     assert taken == [[], [first], [], [second]]
+
+
+async def test_claims_of_one_call_see_that_a_lane_rests(ff: Driver) -> None:
+    names = {await ff.create(), await ff.create()}
+    commands: list[Command[Any]] = [
+        claim("a"),
+        PauseLane(lane_id="default"),
+        claim("b"),
+        UnpauseLane(lane_id="default"),
+        claim("c"),
+    ]
+    first, _, resting, _, last = await ff.store.apply_many(commands)
+    assert resting.tasks == ()
+    assert {task.execution_id for task in (*first.tasks, *last.tasks)} == names
 
 
 async def test_a_repeated_claim_of_one_call_gets_the_same_tasks(ff: Driver) -> None:

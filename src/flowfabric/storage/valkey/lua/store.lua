@@ -95,7 +95,8 @@ function ff.after_put.memo(space, staged)
   redis.call('ZADD', space.keys.memos, staged.record.expires_at, staged.key)
 end
 
-function ff.after_put.lane(_, staged)
+function ff.after_put.lane(space, staged)
+  space.call.queues = nil
   redis.call('PUBLISH', ff.keys.channel('lane:' .. staged.a), '')
 end
 
