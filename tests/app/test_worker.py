@@ -139,6 +139,19 @@ async def test_hooks_run_around_the_worker(face: Face) -> None:
     assert log == ["start", "run", "stop"]
 
 
+async def test_a_context_may_be_left_out_by_other_callers(face: Face) -> None:
+    app = face.app()
+
+    @app.task
+    async def report(ctx: Context | None = None, *, month: str = "May") -> str:
+        return f"{month} {ctx is not None}"
+
+    async with app.worker():
+        run = await app.submit(report, month="June")
+        assert await run.result(timeout="30s") == "June True"
+    assert await report() == "May False"
+
+
 @pytest.mark.parametrize("prepared", [False, True])
 async def test_child_is_submitted_once_and_its_handle_is_typed(face: Face, prepared: bool) -> None:
     app = face.app()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
 
 from flowfabric.app.dependencies import Factory, provided
 from flowfabric.app.errors import UnknownTask
@@ -36,8 +37,9 @@ class Declared:
         """Say how a worker calls it; parameters of types that are provided are no arguments."""
         hints = hints_of(self.function)
         parameters = inspect.signature(self.function).parameters
-        context = [name for name in parameters if hints.get(name) in (Context, SyncContext)]
-        self._check_context(context, hints)
+        contexts = {name: _context_of(hints.get(name)) for name in parameters}
+        context = [name for name, asked in contexts.items() if asked]
+        self._check_context(context, contexts)
         self._check_hints(parameters)
         wanted = {
             name: hints.get(name)
@@ -71,16 +73,22 @@ class Declared:
                 f"{self.kind}: say of which type {first.name} is: {first.name}: {kind}; without one it is an argument"
             )
 
-    def _check_context(self, names: list[str], hints: Mapping[str, Any]) -> None:
+    def _check_context(self, names: list[str], asked: Mapping[str, Any]) -> None:
         if len(names) > 1:
             raise TypeError(f"{self.kind}: {' and '.join(names)} both ask for the context: one will do")
         fitting = Context if self.executor == "loop" else SyncContext
-        if names and hints[names[0]] is not fitting:
+        if names and asked[names[0]] is not fitting:
             because = {"loop": "is written with async def", "thread": "is written with def"}
             raise TypeError(
                 f"{self.kind}: {names[0]} must be a {fitting.__name__}, because the task "
                 + because.get(self.executor, "runs in a process of its own")
             )
+
+
+def _context_of(hint: Any) -> Any:
+    """Say which context a parameter asks for, also as `ctx: Context | None = None`; none, if it does not."""
+    kinds = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
+    return next((kind for kind in kinds if kind in (Context, SyncContext)), None)
 
 
 def _is_key(type_: Any, factories: Mapping[type, Factory]) -> bool:
