@@ -8,7 +8,7 @@ import pytest
 
 from flowfabric.storage.valkey import client, library
 from flowfabric.storage.valkey.generated import fields
-from flowfabric.storage.valkey.places import HOLDS, UnknownField, places
+from flowfabric.storage.valkey.places import HOLDS, INSIDE, UnknownField, places
 from support.simulation import run_seed
 
 FORMS = {
@@ -54,7 +54,7 @@ def test_a_checked_library_asks_at_each_access() -> None:
 
 
 def test_variables_hold_what_there_is() -> None:
-    assert set(HOLDS.values()) <= set(fields())
+    assert set(HOLDS.values()) <= {*fields(), *INSIDE}
 
 
 @pytest.mark.timeout(120)

@@ -33,9 +33,9 @@ REFERENCE: Final = "ff:config:partitions"
 """A key of the reference's own; beside it, our marker is missing."""
 COMMANDS: Final = (
     "DEL", "EXISTS", "GET", "HDEL", "HEXISTS", "HGET", "HGETALL", "HINCRBY", "HKEYS", "HMGET", "HSCAN", "HSET",
-    "HSETNX", "INCR", "LINDEX", "LRANGE", "MGET", "PUBLISH", "RPUSH", "SADD", "SCAN", "SET", "SISMEMBER",
-    "SMEMBERS", "SREM", "SUBSCRIBE", "TIME", "TYPE", "UNLINK", "UNSUBSCRIBE", "XADD", "XDEL", "XLEN", "XRANGE",
-    "XREVRANGE", "XTRIM", "ZADD", "ZRANGE", "ZREM", "ZSCAN", "ZSCORE",
+    "HSETNX", "INCR", "LINDEX", "LRANGE", "MGET", "PUBLISH", "PUBSUB", "RPUSH", "SADD", "SCAN", "SET",
+    "SISMEMBER", "SMEMBERS", "SREM", "SUBSCRIBE", "TIME", "TYPE", "UNLINK", "UNSUBSCRIBE", "XADD", "XDEL", "XLEN",
+    "XRANGE", "XREVRANGE", "XTRIM", "ZADD", "ZRANGE", "ZREM", "ZSCAN", "ZSCORE",
 )  # fmt: skip
 """Everything that is sent, by callers and by functions, on a server that works."""
 RIGHTS: Final = "~ff:* &ff:wake:* +@all -@admin -@dangerous +info"

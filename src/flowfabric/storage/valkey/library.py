@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from flowfabric.storage.valkey.generated import default_texts, fields, tables
 from flowfabric.storage.valkey.near import SELDOM, defined, near
 from flowfabric.storage.valkey.packing import functions
-from flowfabric.storage.valkey.places import places, written_out
+from flowfabric.storage.valkey.places import INSIDE, places, written_out
 
 NAME: Final = "flowfabric"
 VERSION: Final = 1
@@ -43,7 +43,7 @@ def parts(folder: Path = FOLDER) -> list[Path]:
 @cache
 def library(*, checked: bool = False) -> Library:
     """Build the library; `checked` is for tests: each access to a field makes sure of its record."""
-    named, defaults = fields(), default_texts()
+    named, defaults = {**fields(), **INSIDE}, default_texts()
     blocks = []
     far: set[str] = set()
     for path in _base_first(parts()):

@@ -21,14 +21,22 @@ HOLDS: Final = {
     "retried": "Execution", "delayed": "Execution",
     "leased": "Execution", "attempt": "Attempt", "policy": "Policy", "grant": "Grant", "stream": "Stream",
     "frame": "Frame", "sent": "FrameInput", "suspension": "Suspension", "waitpoint": "Waitpoint", "worker": "Worker",
-    "claim": "Claim", "holding": "HolderCommand", "fence": "Fence", "old_run": "Execution", "new_run": "Execution",
+    "claim": "Claim", "holding": "HolderCommand", "fence": "Fence", "space": "Space", "self": "Space", "case": "Case",
+    "old_run": "Execution", "new_run": "Execution",
 }  # fmt: skip
 """What a variable of this name holds."""
 WITHIN: Final = {("Execution", "attempt"): "Attempt", ("Execution", "policy"): "Policy"}
 """Records inside records."""
 
-PLAIN: Final = frozenset({"Fence"})
-"""Parts of commands: arrays that do not know what they are."""
+INSIDE: Final[Fields] = {
+    "Space": (
+        "call", "now", "keys", "numbers", "chance", "heads", "cases", "order", "events", "staged", "places", "effects",
+    ),
+    "Case": ("id", "run", "arrival", "told", "staged", "input", "policy", "packed", "hot", "rest"),
+}  # fmt: skip
+"""Tables of Lua itself that are made for every command (space.lua)."""
+PLAIN: Final = frozenset({"Fence", *INSIDE})
+"""Arrays that do not know what they are."""
 
 _COMMAND: Final = re.compile(r"ff\.operation\('\w+', '(\w+)'")
 _TOKEN: Final = re.compile(r"(--[^\n]*|'(?:[^'\\\n]|\\.)*')|(?<![\w.:])([a-z_]+)((?:\.[a-z_]+)+)(?!\w)")

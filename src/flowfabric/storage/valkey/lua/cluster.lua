@@ -65,7 +65,7 @@ reading('ff_look', function(_, args)
   local best, heads = {}, {}
   begin(served, heads)
   begin(others, heads)
-  local following = ff.queue(served, command.namespace, 1, space.find)
+  local following = ff.queue(served, command.namespace, 1, ff.Space.find)
   local wanted = command.max_tasks
   while wanted > 0 do
     local run = following(space)

@@ -94,7 +94,8 @@ function ff.effects.purge(space, id)
     gone[#gone + 1] = ff.keys.frames(id, attempt)
   end
   local positions = redis.call('LRANGE', ff.keys.history(id), 0, -1)
-  for each in string.gmatch(space.known[id].told, '%d+') do positions[#positions + 1] = each end
+  local case = space.cases[id]
+  for each in string.gmatch(case.told, '%d+') do positions[#positions + 1] = each end
   note_past(space, positions)
   gone[#gone + 1] = ff.keys.history(id)
   for i = 1, #gone do redis.call('UNLINK', gone[i]) end

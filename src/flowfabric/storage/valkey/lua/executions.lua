@@ -86,7 +86,7 @@ function ff.pack_execution(run)
   return ff.pack_hot(run), tail
 end
 
--- What is known of a stored execution (space.lua).
+-- The case of a stored execution (space.lua).
 function ff.execution_from(id, value, input)
   local high, low = struct.unpack('>I4I4', value, 3)
   local start = 12 + string.byte(value, 12)
@@ -98,8 +98,7 @@ function ff.execution_from(id, value, input)
   if run.current_attempt_id == ff.SAME then run.current_attempt_id = attempt[ff.fields.Attempt.attempt_id] end
   if run.grant[1] then run.grant = {ff.grown('Grant', run.grant[1])} end
   return {
-    id = id, run = run, arrival = high * 4294967296 + low, told = string.sub(value, 13, start), input = input,
-    policy = nil, staged = nil, packed = nil,
+    id, run, high * 4294967296 + low, string.sub(value, 13, start), false, input or false, false, false, false, false,
   }
 end
 

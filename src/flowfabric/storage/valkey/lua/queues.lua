@@ -78,7 +78,7 @@ function ff.queue(routes, namespace, count, find)
         if front.ids[front.at] and (not best or before(front, best)) then best = front end
       end
       if not best then return nil end
-      local run = (find or space.find_with_payload)(space, best.ids[best.at])
+      local run = (find or ff.Space.find_with_payload)(space, best.ids[best.at])
       best.at = best.at + 1
       if run and ff.claimable(run) and not ff.granted(run, space.now)
         and (namespace == '' or namespace == run.namespace) then

@@ -9,7 +9,8 @@ redis.register_function{
     local missing = {}
     for i = 1, #args do
       local about = CHANNELS[args[i]] and ff.keys.channel('due') or ff.keys.SINGLE .. 'due'
-      if not redis.acl_check_cmd(args[i], about, about) then missing[#missing + 1] = args[i] end
+      local first = args[i] == 'PUBSUB' and 'NUMSUB' or about
+      if not redis.acl_check_cmd(args[i], first, about) then missing[#missing + 1] = args[i] end
     end
     return missing
   end,

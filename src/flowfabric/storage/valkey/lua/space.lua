@@ -5,53 +5,56 @@ local Space = {}
 Space.__index = Space
 ff.Space = Space
 
+-- In the order of places.INSIDE: call, now, keys, numbers (false on a single server), chance, heads (queues whose best
+-- execution may have changed: numbers.lua), cases (id -> what is known of an execution, or false when it does not exist),
+-- order (the cases that are staged, in the order in which they first were), events (lines of history: of which case, its
+-- number there, the packed line), staged (key \0 field -> {kind, record or false, key parts...}), places (keys of `staged`,
+-- in order) and effects ({kind, ...}).
+local NONE = {} -- until there is something in them
+
 function ff.new_space(call, chance)
+  local numbers = call.numbers or false
   return setmetatable({
-    call = call, now = call.now, keys = call.keys, numbers = call.numbers, chance = chance,
-    heads = call.numbers and {}, -- queues whose best execution may have changed (numbers.lua)
-    known = {}, -- id -> what is known of an execution (below); false when it does not exist
-    order = {nil}, -- those of them that are staged, in the order in which they first were
-    events = {nil, nil, nil}, -- lines of history: of which known execution, its number there, the packed line
+    call, call.now, call.keys, numbers, chance or 0, numbers and {}, {}, {nil}, {nil, nil, nil}, NONE, NONE, NONE,
   }, Space)
 end
 
--- Until there is something in them; a step may write none.
-local NONE = {}
-Space.staged = NONE  -- key \0 field -> {kind, record or false, key parts...}
-Space.places = NONE  -- keys of `staged`, in order
-Space.effects = NONE -- {kind, ...}
-
--- Executions. What is known of one: run, as the store holds it; arrival, its number; told, where the newest lines of its
--- history stand; staged, as it will be (false: it goes); input and policy, if they were read.
+-- Executions. A case, in the order of places.INSIDE: id; run, as the store holds it; arrival, its number; told, where the
+-- newest lines of its history stand; staged, as it will be ('gone' when it goes); input and policy, if they were read;
+-- packed, the draft that was packed, with hot and rest of it. What is not there is false.
+local function new_case(id)
+  return {id, false, false, '', false, false, false, false, false, false}
+end
 
 local function learn(space, id, value, input)
-  local known = value and ff.execution_from(id, value, input)
-  space.known[id] = known or false
-  return known
+  local case = value and ff.execution_from(id, value, input)
+  space.cases[id] = case or false
+  return case
 end
 
 -- The execution, or nil. What this step has staged is seen.
 function Space:find(id)
-  local known = self.known[id]
-  if known == nil then known = learn(self, id, redis.call('GET', ff.keys.execution(id))) end
-  if not known then return nil end
-  local staged = known.staged
-  if staged == nil then return known.run end
-  return staged or nil
+  local case = self.cases[id]
+  if case == nil then case = learn(self, id, redis.call('GET', ff.keys.execution(id))) end
+  if not case then return nil end
+  local staged = case.staged
+  if not staged then return case.run end
+  return staged ~= 'gone' and staged or nil
 end
 
 -- The same, together with its payload. Where nothing but hot fields is set, there is no policy to read.
 function Space:find_with_payload(id)
-  local known = self.known[id]
-  if known == nil then
+  local case = self.cases[id]
+  if case == nil then
     local values = redis.call('MGET', ff.keys.execution(id), ff.keys.input(id))
-    known = learn(self, id, values[1], values[2] or '')
-  elseif known and not known.input then
-    known.input = redis.call('GET', ff.keys.input(id)) or ''
+    case = learn(self, id, values[1], values[2] or '')
+  elseif case and not case.input then
+    case.input = redis.call('GET', ff.keys.input(id)) or ''
   end
-  if not known then return nil end
-  if not known.policy then
-    known.policy = known.run and known.run.rest ~= 0 and redis.call('GET', ff.keys.policy(id)) or ''
+  if not case then return nil end
+  if not case.policy then
+    local run = case.run
+    case.policy = run and run.rest ~= 0 and redis.call('GET', ff.keys.policy(id)) or ''
   end
   return self:find(id)
 end
@@ -64,23 +67,23 @@ function Space:execution(id)
 end
 
 local function stage(space, id, run)
-  local known = space.known[id]
-  if not known then
-    known = {id = id, told = ''}
-    space.known[id] = known
+  local case = space.cases[id]
+  if not case then
+    case = new_case(id)
+    space.cases[id] = case
   end
-  if known.staged == nil then space.order[#space.order + 1] = known end
-  known.staged = run
-  return known
+  if not case.staged then space.order[#space.order + 1] = case end
+  case.staged = run
+  return case
 end
 
 -- Write a draft of an execution with its line of history (about: packing.lua).
 function Space:put_execution(run, event, about)
   local seq = run.event_count + 1
   run.event_count = seq
-  local known, events = stage(self, run.execution_id, run), self.events
+  local case, events = stage(self, run.execution_id, run), self.events
   local last = #events
-  events[last + 1], events[last + 2], events[last + 3] = known, seq, ff.pack_line(run, seq, self.now, event, about)
+  events[last + 1], events[last + 2], events[last + 3] = case, seq, ff.pack_line(run, seq, self.now, event, about)
   return run
 end
 
@@ -92,16 +95,16 @@ end
 
 -- Delete an execution; what belongs to it goes with space:emit('purge', id).
 function Space:drop(run)
-  stage(self, run.execution_id, false)
+  stage(self, run.execution_id, 'gone')
 end
 
 -- The packed hot fields, and the packed rest, of the draft that is stored: it is not changed any more.
 function Space:bytes_of(run)
-  local known = self.known[run.execution_id]
-  if known.packed ~= run then
-    known.packed, known.hot, known.rest = run, ff.pack_execution(run)
+  local case = self.cases[run.execution_id]
+  if case.packed ~= run then
+    case.packed, case.hot, case.rest = run, ff.pack_execution(run)
   end
-  return known.hot, known.rest
+  return case.hot, case.rest
 end
 
 -- Other records, by kind and key as in Python: space:get('stream', id, attempt_index).

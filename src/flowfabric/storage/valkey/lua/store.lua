@@ -28,10 +28,11 @@ local function taken(run)
   return run.lifecycle_phase == 'active' or outcome == 'cancelled' or outcome == 'expired'
 end
 
--- Move one execution from its old record (known.run) to its new one (known.staged); either may be missing.
-local function store(space, known)
-  local call, keys, id, old_run, new_run = space.call, space.keys, known.id, known.run, known.staged
-  local run, arrival = new_run or old_run, known.arrival
+-- Move one execution from its old record (case.run) to its new one (case.staged); either may be missing.
+local function store(space, case)
+  local call, keys, id, old_run, new_run = space.call, space.keys, case.id, case.run, case.staged
+  if new_run == 'gone' then new_run = false end
+  local run, arrival = new_run or old_run, case.arrival
   ff.enter(call, id)
   local was, old_score, old_state, old_due, old_holder, old_claim = false, 0, '', 0, '', ''
   if old_run then was, old_score, old_state, old_due, old_holder, old_claim = ff.placement(old_run) end
@@ -40,7 +41,7 @@ local function store(space, known)
   if not old_run or not new_run then move_existence(call, run, id, arrival, new_run) end
   if new_run then
     local hot, rest = space:bytes_of(new_run)
-    redis.call('SET', ff.keys.execution(id), ff.head_of(arrival, known.told) .. hot .. rest)
+    redis.call('SET', ff.keys.execution(id), ff.head_of(arrival, case.told) .. hot .. rest)
   end
   if state ~= old_state then move_lists(call, run, arrival, old_state, state) end
   local moved, wake = is ~= was or (is and score ~= old_score), is and not (was and not old_run.grant[1])
@@ -65,25 +66,25 @@ local function store(space, known)
   if old_tags ~= tags and ((old_tags and old_tags[1]) or (tags and tags[1])) then
     move_tags(call, id, old_tags, tags, arrival)
   end
-  redis.call('PUBLISH', 'ff:wake:execution:' .. id, '')
+  ff.note_change(call, id)
 end
 
 -- The positions of the newest lines stand in the record; now and then they move to a list.
-local function note_position(known, seq, position)
-  known.told = known.told == '' and position or known.told .. ' ' .. position
+local function note_position(case, seq, position)
+  case.told = case.told == '' and position or case.told .. ' ' .. position
   if seq % ff.TOLD ~= 0 then return end
   local positions = {}
-  for each in string.gmatch(known.told, '%d+') do positions[#positions + 1] = each end
-  redis.call('RPUSH', ff.keys.history(known.id), unpack(positions))
-  known.told = ''
+  for each in string.gmatch(case.told, '%d+') do positions[#positions + 1] = each end
+  redis.call('RPUSH', ff.keys.history(case.id), unpack(positions))
+  case.told = ''
 end
 
 local function tell(space)
   local events = space.events
   for i = 1, #events, 3 do
-    local known = events[i]
-    if not known.arrival then known.arrival = ff.append(space, space.keys.arrivals, 'id', known.id) end
-    note_position(known, events[i + 1], ff.append_text(space, space.keys.feed, 'e', events[i + 2]))
+    local case = events[i]
+    if not case.arrival then case.arrival = ff.append(space, space.keys.arrivals, 'id', case.id) end
+    note_position(case, events[i + 1], ff.append_text(space, space.keys.feed, 'e', events[i + 2]))
   end
   if events[1] then space.call.topics.feed = true end
 end

@@ -33,8 +33,8 @@ end
 -- The parts of the task of a leased execution; the draft must be put, and is not changed any more.
 function ff.task_parts(space, run)
   space:find_with_payload(run.execution_id)
-  local known = space.known[run.execution_id]
-  local parts = {run.execution_id, (space:bytes_of(run)), known.input, known.policy}
+  local case = space.cases[run.execution_id]
+  local parts = {run.execution_id, (space:bytes_of(run)), case.input, case.policy}
   local resumed = run.claim_type == 'resumed' and run.current_suspension_id ~= ''
   if not resumed and run.step_count == 0 then return parts end
   parts[5], parts[6], parts[7] = '', {}, {}

@@ -15,6 +15,7 @@ function ff.new_call(home, time)
     tally = {},                      -- field -> how many
     routes = {},                     -- key of a set -> its new members
     topics = {},                     -- who is woken
+    watched = {1, nil, nil, nil, nil, nil, nil, nil, nil}, -- a list: channels of executions that have changed
     tasks = 1,                       -- how many tasks its claims may take
     seen = nil, queues = nil, due = nil, due_id = nil,
   }
@@ -75,6 +76,28 @@ function ff.note_due(call, id, due)
   call.due, call.due_id = due, id
 end
 
+-- Tell those who watch an execution.
+function ff.note_change(call, id)
+  local watched = call.watched
+  local last = watched[1] + 1
+  watched[last], watched[1] = 'ff:wake:execution:' .. id, last
+end
+
+-- Where many have changed, few are watched; on a cluster nobody knows who listens to other servers.
+local function wake_watchers(call)
+  local watched = call.watched
+  if watched[1] == 1 then return end
+  call.watched = {1, nil, nil, nil, nil, nil, nil, nil, nil}
+  if watched[1] == 2 or call.numbers then
+    for i = 2, watched[1] do redis.call('PUBLISH', watched[i], '') end
+    return
+  end
+  local counts = redis.call('PUBSUB', 'NUMSUB', unpack(watched, 2, watched[1]))
+  for i = 1, #counts, 2 do
+    if counts[i + 1] > 0 then redis.call('PUBLISH', counts[i], '') end
+  end
+end
+
 local function send(verb, lists)
   for key, list in pairs(lists) do redis.call(verb, key, unpack(list, 2, list[1])) end
 end
@@ -108,6 +131,7 @@ function ff.settle(call)
   end
   if call.seen then ff.write_seen(call) end
   if call.due then tell_timer(call) end
+  wake_watchers(call)
   for topic in pairs(call.topics) do redis.call('PUBLISH', ff.keys.channel(topic), '') end
   call.topics = {}
 end

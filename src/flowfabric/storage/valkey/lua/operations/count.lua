@@ -20,7 +20,8 @@ local function backwards(id, told)
 end
 
 local function state_at(space, run, position)
-  local before = backwards(run.execution_id, space.known[run.execution_id].told)
+  local case = space.cases[run.execution_id]
+  local before = backwards(case.id, case.told)
   local line = before()
   if not line or tonumber(line) <= position then return run.public_state end
   while line and tonumber(line) > position do line = before() end

@@ -12,16 +12,16 @@ end
 
 -- The place in the order of arrival: an entry that is lost cannot be put between others, so it becomes the last.
 local function arrival(space, id, fix, wrong)
-  local known = space.known[id]
-  local number = known.arrival
+  local case = space.cases[id]
+  local number = case.arrival
   local at = '0-' .. ff.digits(number)
   local entry = redis.call('XRANGE', space.keys.arrivals, at, at)[1]
   if entry and entry[2][2] == id then return number, number end
   wrong(space.keys.arrivals, entry and entry[2][2], id)
   if not fix then return number, number end
   local new = ff.append(space, space.keys.arrivals, 'id', id)
-  local hot, rest = space:bytes_of(known.run)
-  redis.call('SET', ff.keys.execution(id), ff.head_of(new, known.told) .. hot .. rest)
+  local hot, rest = space:bytes_of(case.run)
+  redis.call('SET', ff.keys.execution(id), ff.head_of(new, case.told) .. hot .. rest)
   return number, new
 end
 

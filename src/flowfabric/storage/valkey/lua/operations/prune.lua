@@ -50,7 +50,8 @@ local BELONGS = {
   arrivals = function(space, member, key)
     local entry = redis.call('XRANGE', key, member, member)[1]
     local id = entry and entry[2][2] or ''
-    return find(space, id) ~= nil and '0-' .. ff.digits(space.known[id].arrival) == member
+    local case = find(space, id) and space.cases[id]
+    return case and '0-' .. ff.digits(case.arrival) == member
   end,
 }
 
