@@ -85,16 +85,16 @@ async def drain(queue: Queue[T], settings: Settings, slots: int, name: str) -> i
 
 
 async def drain_one_by_one(queue: Queue[T], slots: int, name: str) -> int:
-    """Let every slot claim for itself, one task at a time."""
+    """Let every slot of a worker claim for itself, one task at a time."""
 
-    async def slot(worker: str) -> int:
+    async def slot() -> int:
         done = 0
-        while tasks := await queue.claim(worker, 1):
+        while tasks := await queue.claim(name, 1):
             await queue.finish(tasks)
             done += 1
         return done
 
-    return sum(await asyncio.gather(*(slot(f"{name}-{n}") for n in range(slots))))
+    return sum(await asyncio.gather(*(slot() for _ in range(slots))))
 
 
 async def drain_shared(queue: Queue[T], slots: int, name: str) -> int:

@@ -26,11 +26,14 @@ function ff.effects.result(space, id, attempt, result)
   redis.call('HSET', key, field, ff.pack(result))
 end
 
--- A claim is a sign of life (presence.lua): those of a call are looked at together.
-function ff.effects.seen(space, claim)
+-- A claim is a sign of life (presence.lua): those of a call are looked at together. Slots of one worker that wish for the
+-- same are one sign.
+function ff.effects.seen(space, claim, wish)
   local call = space.call
-  call.seen = call.seen or {}
-  call.seen[#call.seen + 1] = claim
+  local seen, before = call.seen or {}, call.last_seen
+  if call.seen and before.worker_instance_id == claim.worker_instance_id and call.last_wish == wish then return end
+  call.seen, call.last_seen, call.last_wish = seen, claim, wish
+  seen[#seen + 1] = claim
 end
 
 function ff.write_seen(call)

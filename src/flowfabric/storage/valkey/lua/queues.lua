@@ -88,11 +88,14 @@ function ff.queue(routes, namespace, count, find)
   end
 end
 
--- The queue of a claim. Claims of one call that ask for the same share it: what one has taken, the next does not see.
+-- What a claim asks for, as one text.
+function ff.wish_of(claim)
+  return cmsgpack.pack({claim.namespace, claim.lanes, claim.kinds or false, claim.capabilities})
+end
+
+-- The queue of a claim. Claims of one call that wish for the same share it: what one has taken, the next does not see.
 -- It is made anew when work has come in between.
-function ff.queue_of(space, claim)
-  local call = space.call
-  local wish = cmsgpack.pack({claim.namespace, claim.lanes, claim.kinds or false, claim.capabilities})
+function ff.queue_of(call, claim, wish)
   if call.queues and call.queues[wish] then return call.queues[wish] end
   if next(call.routes) then ff.settle(call) end
   local routes = ff.routes(call.keys, claim.lanes, claim.kinds, claim.capabilities, {})

@@ -35,13 +35,14 @@ local function beyond(run, bound)
 end
 
 ff.operation('ff_claim', 'Claim', function(space, command, blobs)
-  if not space.numbers then space:emit('seen', command) end -- on a cluster the caller says it elsewhere: ff_seen
+  local wish = ff.wish_of(command)
+  if not space.numbers then space:emit('seen', command, wish) end -- on a cluster the caller says it elsewhere: ff_seen
   local bound = blobs[1] and blobs[1] ~= '' and {score = tonumber(blobs[1]), id = blobs[2]}
   if command.claim_id ~= '' and blobs[3] ~= '' then
     local held = living(space, command)
     if held[1] or blobs[3] == 'only' then return tasks_of(space, held) end
   end
-  local following = ff.queue_of(space, command)
+  local following = ff.queue_of(space.call, command, wish)
   local runs, place = {}, 0
   while #runs < command.max_tasks do
     local run = following(space)
