@@ -18,11 +18,11 @@ from flowfabric.model.contracts.create import (
     Unpause,
     UnpauseLane,
 )
-from flowfabric.model.contracts.lease import Cancel, Delay, Task
+from flowfabric.model.contracts.lease import Cancel, Claim, Claimed, Delay, Task
 from flowfabric.model.contracts.upkeep import ExpireExecution, MarkLeaseExpired, PromoteDelayed
 from flowfabric.model.ids import partition_in
 from flowfabric.storage.base import Subscription
-from support.driver import LEASE, Driver
+from support.driver import LEASE, Driver, new_uuid
 from support.frames import append
 from support.waiting import let_go, refused, suspend, suspended
 
@@ -280,6 +280,18 @@ async def test_a_worker_wakes_when_a_lease_is_taken_from_it(
         await taken(ff, task)
         assert await woken.wait(SOON)
         assert not await foreign.wait(NOT)
+
+
+async def test_a_worker_wakes_even_if_it_gets_what_was_taken_from_it_at_once(ff: Driver) -> None:
+    task = await ff.running()
+    again = Claim(
+        worker_id="w1", worker_instance_id=task.worker_instance_id, lanes=("default",), mint=new_uuid()
+    )
+    async with ff.store.subscribe([f"worker:{task.worker_instance_id}"]) as woken:
+        _, claimed = await ff.store.apply_many([RevokeLease(execution_id=task.execution_id), again])
+        assert isinstance(claimed, Claimed)
+        assert [each.execution_id for each in claimed.tasks] == [task.execution_id]
+        assert await woken.wait(SOON)
 
 
 async def test_what_a_worker_ends_itself_wakes_it_not(ff: Driver) -> None:

@@ -143,7 +143,11 @@ def _of_move(topics: set[str], move: Move) -> int:
         topics.add(f"lane:{move.new.lane_id}")
     if move.old is not None and move.old.ownership_state is _LEASED:
         holder = move.old.current_worker_instance_id
-        if holder != move.entered.lease_of and _taken(move.new):
+        # In a group of commands its worker may have it back already, under another lease.
+        kept = (
+            holder == move.entered.lease_of and move.old.current_lease_epoch == move.new.current_lease_epoch
+        )
+        if not kept and _taken(move.new):
             topics.add(f"worker:{holder}")
     return move.entered.due_at
 
