@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import ctypes
 import logging
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -171,6 +172,33 @@ async def test_a_thread_that_waits_through_its_context_is_interrupted_too(place:
         await asyncio.wait_for(begun.wait(), 10)
         await place.store.apply(Cancel(execution_id=id_, source="operator", reason="not needed"))
         assert await asyncio.to_thread(seen.wait, 10)
+
+
+async def test_a_thread_that_waits_is_interrupted_under_a_tracer_too(place: Place) -> None:
+    """A pending exception for a thread that cannot take it stops every traced thread of Python 3.11."""
+    begun, seen = asyncio.Event(), threading.Event()
+
+    async def for_ever() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    def waiting(ctx: SyncContext) -> None:
+        try:
+            ctx.step("for ever", for_ever)
+        except LeaseLost:
+            seen.set()
+            raise
+
+    async with place.runtime(waiting, lease_ttl=LONG):
+        id_ = await place.submit("waiting")
+        await asyncio.wait_for(begun.wait(), 10)
+        before = sys.gettrace()
+        sys.settrace(lambda *_: None)
+        try:
+            await place.store.apply(Cancel(execution_id=id_, source="operator", reason="not needed"))
+            assert await asyncio.to_thread(seen.wait, 10)
+        finally:
+            sys.settrace(before)
 
 
 def sleeping_for_ever() -> None:

@@ -102,7 +102,7 @@ class Context:
         self._steps = Steps(task)
         self._emitter: Emitter | None = None
         self._running = 0
-        self._over = False
+        self._over = self._interrupted = False
         self._leaving: asyncio.Event | None = None
         """While the lease is being given back: set when that is decided."""
 
@@ -244,6 +244,8 @@ class Context:
         call = asyncio.current_task()
         self._calls.add(call)
         try:
+            if self._interrupted:
+                raise asyncio.CancelledError
             return True, await work
         except BaseException as error:  # noqa: BLE001 - it is raised where the caller waits
             return False, error
@@ -252,6 +254,7 @@ class Context:
 
     def _interrupt(self) -> None:
         """End what is being done for threads: the handler is interrupted, and would wait for it."""
+        self._interrupted = True
         for call in self._calls:
             if call is not None:
                 call.cancel()

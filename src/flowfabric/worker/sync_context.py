@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
 from collections.abc import Callable, Coroutine, Mapping
@@ -13,6 +14,7 @@ from flowfabric.codecs import Duration
 from flowfabric.worker.calls import Call
 from flowfabric.worker.context import Child, Context
 from flowfabric.worker.steps import check_function, check_name
+from flowfabric.worker.threads import waiting
 from flowfabric.worker.waits import Count, Signal, Waitpoint
 
 P = ParamSpec("P")
@@ -247,7 +249,8 @@ class SyncContext:
         return SyncChild(self._wait, self._wait(self._context.submit(function, *args, **kwargs)))
 
     def _wait(self, work: Coroutine[Any, Any, R]) -> R:
-        good, value = asyncio.run_coroutine_threadsafe(self._context._caught(work), self._loop).result()
+        with contextlib.closing(work), waiting():
+            good, value = asyncio.run_coroutine_threadsafe(self._context._caught(work), self._loop).result()
         if not good:
             raise value
         return value  # type: ignore[no-any-return]

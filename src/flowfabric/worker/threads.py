@@ -9,7 +9,7 @@ import ctypes
 import os
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from flowfabric.worker.faults import Interrupted
@@ -49,6 +49,28 @@ async def in_thread(call: Callable[[], R], interrupt: Interrupt | None = None) -
     return value  # type: ignore[no-any-return]
 
 
+@contextlib.contextmanager
+def waiting() -> Iterator[None]:
+    """Wait for the event loop, in a thread: an interruption ends that wait there, and is raised when it is over.
+
+    Nothing may be raised into a thread that waits. It could not take it, and as long as it has not, Python looks for it
+    at every step of every thread; a traced program of Python 3.11 does nothing else any more.
+    """
+    job: _Job | None = getattr(_HERE, "job", None)
+    if job is None:
+        yield
+        return
+    job.leave()
+    try:
+        yield
+    finally:
+        job.come_back()
+
+
+_HERE = threading.local()
+"""The call that runs in a thread."""
+
+
 class _Job:
     """One call, into which something may be raised while it runs and not after."""
 
@@ -70,18 +92,31 @@ class _Job:
     def _run(self) -> tuple[bool, Any]:
         try:
             try:
-                with self._lock:
-                    if self._error is not None:
-                        return False, self._error
-                    self._ident = threading.get_ident()
+                _HERE.job = self
+                self.come_back()
                 return True, self._call(self._function)
             except BaseException as error:  # noqa: BLE001 - it is raised where the call is awaited
                 return False, self._error or error
             finally:
                 with self._lock:
                     self._ident = 0
+                    _HERE.job = None
         except Interrupted:  # it arrived when the call had just ended
             return False, self._error
+
+    def leave(self) -> None:
+        """Raise nothing into the thread from now on."""
+        with self._lock:
+            self._ident = 0
+        if self._error is not None:
+            raise self._error
+
+    def come_back(self) -> None:
+        """From now on it can be interrupted; what came meanwhile is raised here."""
+        with self._lock:
+            if self._error is not None:
+                raise self._error
+            self._ident = threading.get_ident()
 
     def _settle(self, outcome: tuple[bool, Any]) -> None:
         if not self.outcome.done():
