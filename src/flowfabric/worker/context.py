@@ -241,11 +241,11 @@ class Context:
 
         A cancellation would turn into something else on its way.
         """
+        if self._interrupted:
+            return False, asyncio.CancelledError()
         call = asyncio.current_task()
         self._calls.add(call)
         try:
-            if self._interrupted:
-                raise asyncio.CancelledError
             return True, await work
         except BaseException as error:  # noqa: BLE001 - it is raised where the caller waits
             return False, error

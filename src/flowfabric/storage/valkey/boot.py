@@ -26,14 +26,14 @@ from flowfabric.storage.valkey.patience import Patience
 from flowfabric.storage.valkey.servers import check_server
 
 MARKER: Final = "flowfabric-python"
-FORMAT: Final = 3
+FORMAT: Final = 4
 MARK: Final = keys.SINGLE + keys.STORE
 CLUSTER_MARK: Final = keys.COMMON + keys.STORE
 REFERENCE: Final = "ff:config:partitions"
 """A key of the reference's own; beside it, our marker is missing."""
 COMMANDS: Final = (
     "DEL", "EXISTS", "GET", "HDEL", "HEXISTS", "HGET", "HGETALL", "HINCRBY", "HKEYS", "HMGET", "HSCAN", "HSET",
-    "HSETNX", "INCR", "LINDEX", "LRANGE", "MGET", "PUBLISH", "PUBSUB", "RPUSH", "SADD", "SCAN", "SET",
+    "HSETNX", "INCR", "LINDEX", "LRANGE", "MGET", "MSET", "PUBLISH", "PUBSUB", "RPUSH", "SADD", "SCAN", "SET",
     "SISMEMBER", "SMEMBERS", "SREM", "SUBSCRIBE", "TIME", "TYPE", "UNLINK", "UNSUBSCRIBE", "XADD", "XDEL", "XLEN",
     "XRANGE", "XREVRANGE", "XTRIM", "ZADD", "ZRANGE", "ZREM", "ZSCAN", "ZSCORE",
 )  # fmt: skip

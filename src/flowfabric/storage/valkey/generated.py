@@ -18,11 +18,11 @@ from flowfabric.model.machine.signals import BUFFERED
 from flowfabric.model.machine.suspend import BLOCKING
 from flowfabric.model.machine.workspace import decidable
 from flowfabric.model.policy import Policy
-from flowfabric.model.state import FINAL_LIVES, Eligibility, Outcome, Phase, public_state
+from flowfabric.model.state import FINAL_LIVES, Eligibility, Outcome, Phase, Public, public_state
 from flowfabric.model.tokens import KeyRing
 from flowfabric.model.transitions import ANY_ELIGIBILITY, ANY_OWNER, Transition
 from flowfabric.storage.valkey.codec import BYTES, FORMS
-from flowfabric.storage.valkey.executions import FIXED, HOT, RARE, SAME, TAIL, TOLD
+from flowfabric.storage.valkey.executions import FIXED, HOT, PACKED, RARE, TOLD
 
 _MODULES: Final = (access, create, lease, streams, upkeep, waiting)
 
@@ -37,7 +37,7 @@ def fields() -> dict[str, tuple[str, ...]]:
         streams.FrameInput,
     ]
     named = {kind.__name__: kind.__struct_fields__ for kind in kinds}
-    return named | {"Execution": (TAIL, *HOT, *RARE, *FIXED)}
+    return named | {"Execution": (*PACKED, *HOT, *RARE, *FIXED)}
 
 
 def default_texts() -> dict[str, list[str]]:
@@ -58,9 +58,8 @@ def tables() -> str:
         "names": sorted(named),
         "sizes": {name: len(inside) for name, inside in sorted(named.items())},
         "fields": {name: _places(inside) for name, inside in sorted(named.items())},
-        "parts": {"hot": len(HOT) + 1, "rare": len(HOT) + 1 + len(RARE)},
+        "parts": {"hot": len(PACKED) + len(HOT), "rare": len(PACKED) + len(HOT) + len(RARE)},
         "TOLD": TOLD,
-        "SAME": SAME,
         "defaults": {form.__name__: _defaults(form, named[form.__name__]) for form in forms},
         "bytes_at": {
             FORMS[kind].__name__: FORMS[kind].__struct_fields__.index(field) + 1
@@ -85,8 +84,7 @@ def tables() -> str:
         "sentinels": {"operator": conditions.OPERATOR_ONLY, "timeout": conditions.TIMEOUT_ONLY},
         "limits": _limits(),
     }
-    head = f"ff.HOT_HEAD = '\\220\\000\\{len(HOT):03d}'"  # how msgpack begins an array of so many
-    return "\n".join([head, *(f"ff.{name} = {lua(value)}" for name, value in parts.items())])
+    return "\n".join([*(f"ff.{name} = {lua(value)}" for name, value in parts.items()), *_moves()])
 
 
 def _record_forms() -> list[type[msgspec.Struct]]:
@@ -119,37 +117,49 @@ def _defaults(form: type[msgspec.Struct], names: tuple[str, ...]) -> list[Any]:
         field.name: None if field.default is msgspec.NODEFAULT else msgspec.to_builtins(field.default)
         for field in msgspec.structs.fields(form)
     }
-    known |= {TAIL: False, "rest": 2}
+    known |= dict.fromkeys(PACKED, False) | {"rest": 2}
     return [known[name] for name in names]
 
 
 def _rows() -> dict[str, dict[str, Any]]:
-    return {
-        name: _row(row)
-        for name, row in inspect.getmembers(transitions, lambda value: isinstance(value, Transition))
-        if name[:1] != "_"
-    }
+    return {name: _row(row) for name, row in _transitions()}
+
+
+def _moves() -> list[str]:
+    """Write each row as a function that puts its values into a draft, and the public state where that follows."""
+    at = _places(fields()["Execution"])
+    found = []
+    for name, row in _transitions():
+        values = zip(_DIMENSIONS, row.to, strict=True)
+        to = {at[field]: str(value) for field, value in values if value is not transitions.KEEP}
+        if (seen := _public(row)) is not None:
+            to[at["public_state"]] = str(seen)
+        set_all = " ".join(f"run[{place}] = {lua(value)}" for place, value in to.items())
+        found.append(f"ff.T.{name}.apply = function(run) {set_all} end")
+    return found
+
+
+def _public(row: Transition) -> Public | None:
+    """Return the public state in which a row ends, if the row alone says it."""
+    phase, eligibility, outcome = row.to.phase, row.to.eligibility, row.to.outcome
+    if phase is None or eligibility is None or outcome is None:
+        return None
+    return public_state(phase, eligibility, outcome)
+
+
+def _transitions() -> list[tuple[str, Transition]]:
+    found = inspect.getmembers(transitions, lambda value: isinstance(value, Transition))
+    return [(name, row) for name, row in found if name[:1] != "_"]
 
 
 def _row(row: Transition) -> dict[str, Any]:
-    at = _places(fields()["Execution"])
-    to: list[Any] = []
-    for field, value in zip(_DIMENSIONS, row.to, strict=True):
-        if value is not transitions.KEEP:
-            to += [at[field], str(value)]
-    whole = len(to) == 2 * len(_DIMENSIONS)
-    phase, eligibility, outcome = row.to.phase, row.to.eligibility, row.to.outcome
-    if phase is not None and eligibility is not None and outcome is not None:
-        whole = True
-        to += [at["public_state"], str(public_state(phase, eligibility, outcome))]
     return {
         "number": row.number,
         "event": row.event,
         "before": {str(phase): True for phase in row.before},
         "owners": None if row.owners is ANY_OWNER else {str(owner): True for owner in row.owners},
         "eligible": None if row.eligible is ANY_ELIGIBILITY else {str(each): True for each in row.eligible},
-        "to": to,
-        "whole": whole,
+        "whole": _public(row) is not None,
         "keeps_attempt": row.to.attempt is transitions.KEEP,
         "attempt_life": None if row.attempt_life is None else str(row.attempt_life),
         "closes_stream": row.closes_stream,

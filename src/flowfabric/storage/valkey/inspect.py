@@ -135,10 +135,12 @@ def _owned(records: dict[str, dict[Key, Any]], name: str, value: Any) -> None:
     kind, _, part = rest.partition(":")
     if kind == "suspension":
         records[kind][id_,] = decode(kind, value)
+    elif kind == "result":
+        records[kind][id_, int(part)] = decode(kind, value)
     elif kind == "signal":
         for field, packed in value.items():
             records[kind][id_, part, int(field)] = decode(kind, packed)
-    elif isinstance(value, dict) and kind in {"result", "attempt", "waitpoint", "stream", "summary", "step"}:
+    elif isinstance(value, dict) and kind in {"attempt", "waitpoint", "stream", "summary", "step"}:
         for field, packed in value.items():
             records[kind][id_, *keys.tail(kind, field)] = decode(kind, packed)
 

@@ -38,7 +38,7 @@ CLAIM: Final = "claim:"
 STATE: Final = "state:"
 LEASES: Final = "leases:"
 
-_OWNED: Final = frozenset({"result", "attempt", "waitpoint", "stream", "summary", "step"})
+_OWNED: Final = frozenset({"attempt", "waitpoint", "stream", "summary", "step"})
 
 
 class Layout:
@@ -70,6 +70,8 @@ class Layout:
         """Return where a record of a kind lies: its key, and its field when the key is a hash."""
         if kind in _OWNED:
             return f"ff:{key[0]}:{kind}", str(key[1])
+        if kind == "result":
+            return f"ff:{key[0]}:result:{key[1]}", None
         if kind == "signal":
             return f"ff:{key[0]}:signal:{key[1]}", str(key[2])
         if kind == "suspension":
@@ -157,7 +159,7 @@ def leases(instance: str) -> str:
 def tail(kind: str, field: bytes) -> tuple[Any, ...]:
     """Read the rest of a key from the field of a hash."""
     text = field.decode()
-    return (int(text) if kind in {"attempt", "result", "stream", "summary", "signal"} else text,)
+    return (int(text) if kind in {"attempt", "stream", "summary", "signal"} else text,)
 
 
 def tallied(moves: Iterable[tuple[bytes, bytes | int]]) -> Counter[tuple[str, str, str]]:

@@ -43,7 +43,8 @@ def parts(folder: Path = FOLDER) -> list[Path]:
 @cache
 def library(*, checked: bool = False) -> Library:
     """Build the library; `checked` is for tests: each access to a field makes sure of its record."""
-    named, defaults = {**fields(), **INSIDE}, default_texts()
+    named = {**fields(), **INSIDE}
+    defaults = default_texts() | {form: ["''"] * len(inside) for form, inside in INSIDE.items()}
     blocks = []
     far: set[str] = set()
     for path in _base_first(parts()):
@@ -51,7 +52,9 @@ def library(*, checked: bool = False) -> Library:
         far |= defined(source) if path.stem in SELDOM else set()
         blocks.append(_block(path.name, places(source, named, checked=checked)))
     blocks.insert(0, _block("generated tables", f"{tables()}\n"))
-    blocks.append(_block("generated functions", f"{places(functions(), named, checked=checked)}\n"))
+    blocks.append(
+        _block("generated functions", f"{places(functions(checked=checked), named, checked=checked)}\n")
+    )
     body = near("\n".join(blocks), far)
     digest = hashlib.sha256(body.encode()).hexdigest()[:16]
     head = f"#!lua name={NAME}\nlocal ff, LIBRARY_VERSION, DIGEST = {{}}, {VERSION}, '{digest}'\n"

@@ -22,6 +22,7 @@ HOLDS: Final = {
     "leased": "Execution", "attempt": "Attempt", "policy": "Policy", "grant": "Grant", "stream": "Stream",
     "frame": "Frame", "sent": "FrameInput", "suspension": "Suspension", "waitpoint": "Waitpoint", "worker": "Worker",
     "claim": "Claim", "holding": "HolderCommand", "fence": "Fence", "space": "Space", "self": "Space", "case": "Case",
+    "lease": "Lease",
     "old_run": "Execution", "new_run": "Execution",
 }  # fmt: skip
 """What a variable of this name holds."""
@@ -30,8 +31,10 @@ WITHIN: Final = {("Execution", "attempt"): "Attempt", ("Execution", "policy"): "
 
 INSIDE: Final[Fields] = {
     "Space": (
-        "call", "now", "keys", "numbers", "chance", "heads", "cases", "order", "events", "staged", "places", "effects",
+        "call", "now", "keys", "numbers", "chance", "heads", "cases", "order", "ordered", "events", "told", "effects",
+        "emitted", "staged", "places",
     ),
+    "Lease": ("worker_id", "worker_instance_id", "lease_id", "ttl_ms", "claim_id", "reason"),
     "Case": ("id", "run", "arrival", "told", "staged", "input", "policy", "packed", "hot", "rest"),
 }  # fmt: skip
 """Tables of Lua itself that are made for every command (space.lua)."""
@@ -65,7 +68,8 @@ def written_out(source: str, fields: Fields, defaults: Mapping[str, Sequence[str
         ]
         if "nil" in values:
             raise UnknownField(f"a new {form} must have {fields[form][values.index('nil')]}")
-        parts += [source[done : found.start()], f"ff.as('{form}', {{{', '.join(values)}}}"]
+        array = f"{{{', '.join(values)}}}"
+        parts += [source[done : found.start()], f"({array}" if form in PLAIN else f"ff.as('{form}', {array}"]
         done = end
     return "".join([*parts, source[done:]])
 

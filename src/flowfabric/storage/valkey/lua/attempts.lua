@@ -16,13 +16,10 @@ local function begun_with(space, run, row, lease, attempt, claim_type, changes)
 end
 
 local function put_begun(space, run, begun, row, lease)
-  return space:put_execution(begun, row.event, {
-    actor = lease.worker_id, before = run.public_state, reason = lease.reason, lease = begun,
-  })
+  return space:put_execution(begun, row.event, run.public_state, lease.worker_id, lease.reason, begun)
 end
 
 -- Start a new attempt under a new lease (T5, T11); the one before, which has ended, gets its row.
--- lease: worker_id, worker_instance_id, lease_id, ttl_ms, claim_id, reason.
 function ff.begin_attempt(space, run, row, lease, attempt, ended, changes)
   if run.attempt.index >= 0 then
     space:put('attempt', ended or run.attempt, run.execution_id, run.attempt.index)

@@ -53,10 +53,8 @@ end
 -- T12: fail an execution that was reclaimed too often.
 function ff.end_at_cap(space, run)
   local reason = 'max_reclaims_exceeded'
-  return ff.finish(space, run, ff.T.T12, {
-    actor = 'timer', reason = reason, attempt = {failure_reason = ff.lost_reason(run)},
-    changes = {failure_reason = reason},
-  })
+  local lost = {failure_reason = ff.lost_reason(run)}
+  return ff.finish(space, run, ff.T.T12, 'timer', reason, lost, {failure_reason = reason})
 end
 
 -- Lease one claimable execution; nil when it ended at its cap.

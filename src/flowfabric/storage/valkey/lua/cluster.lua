@@ -83,7 +83,7 @@ ff.operation('ff_seen', 'Claim', function(space, command)
   local worker = ff.presence(command, known, space.now)
   if worker then space:put('worker', worker, ff.presence_namespace(command), command.worker_instance_id) end
   worker = worker or known
-  return {ff.digits(worker.last_heartbeat_at + math.min(ff.limits.RENOTE_MS, math.floor(worker.liveness_ttl_ms / 3)))}
+  return ff.digits(worker.last_heartbeat_at + math.min(ff.limits.RENOTE_MS, math.floor(worker.liveness_ttl_ms / 3)))
 end)
 
 -- ff_reserve <home> <time> <namespace> <key> <id or ''> <window> <step>: let an idempotency key stand for an id that lives

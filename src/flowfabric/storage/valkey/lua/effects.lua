@@ -3,9 +3,10 @@
 ff.effects = {}
 
 -- What the caller sent; written once. Empty parts are not stored.
-function ff.effects.payload(_, id, input, policy)
-  if input ~= '' then redis.call('SET', ff.keys.input(id), input) end
-  if policy ~= '' then redis.call('SET', ff.keys.policy(id), policy) end
+function ff.effects.payload(space, id, input, policy)
+  space.call.created = true
+  if input ~= '' then ff.put_value(space.call, ff.keys.input(id), input) end
+  if policy ~= '' then ff.put_value(space.call, ff.keys.policy(id), policy) end
 end
 
 -- Workers as they were last read: most claims find theirs as the one before has left it.
@@ -22,17 +23,16 @@ end
 
 -- What an attempt returned.
 function ff.effects.result(space, id, attempt, result)
-  local key, field = space.keys.place('result', id, attempt)
-  redis.call('HSET', key, field, ff.pack(result))
+  ff.put_value(space.call, (space.keys.place('result', id, attempt)), result)
 end
 
 -- A claim is a sign of life (presence.lua): those of a call are looked at together. Slots of one worker that wish for the
 -- same are one sign.
 function ff.effects.seen(space, claim, wish)
   local call = space.call
-  local seen, before = call.seen or {}, call.last_seen
-  if call.seen and before.worker_instance_id == claim.worker_instance_id and call.last_wish == wish then return end
-  call.seen, call.last_seen, call.last_wish = seen, claim, wish
+  local seen, instance = call.seen or {}, claim.worker_instance_id
+  if call.seen and call.last_seen == instance and call.last_wish == wish then return end
+  call.seen, call.last_seen, call.last_wish = seen, instance, wish
   seen[#seen + 1] = claim
 end
 
@@ -84,9 +84,10 @@ local function note_past(space, positions)
 end
 
 -- All that belongs to an execution goes with it (space:drop); the feed tells of it for a while longer.
-function ff.effects.purge(space, id)
+function ff.effects.purge(space, id, attempts)
+  ff.settle(space.call)
   local place, gone = space.keys.place, {ff.keys.execution(id), ff.keys.input(id), ff.keys.policy(id), ff.keys.steps(id)}
-  for _, kind in ipairs({'result', 'attempt', 'suspension', 'waitpoint', 'stream', 'summary', 'step'}) do
+  for _, kind in ipairs({'attempt', 'suspension', 'waitpoint', 'stream', 'summary', 'step'}) do
     gone[#gone + 1] = place(kind, id, '')
   end
   for _, waitpoint in ipairs(redis.call('HKEYS', (place('waitpoint', id, '')))) do
@@ -98,8 +99,10 @@ function ff.effects.purge(space, id)
   end
   local positions = redis.call('LRANGE', ff.keys.history(id), 0, -1)
   local case = space.cases[id]
+  for attempt = 0, attempts - 1 do gone[#gone + 1] = place('result', id, attempt) end
   for each in string.gmatch(case.told, '%d+') do positions[#positions + 1] = each end
   note_past(space, positions)
   gone[#gone + 1] = ff.keys.history(id)
   for i = 1, #gone do redis.call('UNLINK', gone[i]) end
+  space.cases[id], space.call.records[id] = nil, false
 end

@@ -30,17 +30,17 @@ function ff.close_suspension(space, run, reason, changes)
 end
 
 -- End an execution in any way: its attempt, its stream, its waits, and every time that was running.
--- about: actor, and where they matter reason, suspension_reason, attempt (changes of it), changes (of the execution).
-function ff.finish(space, run, row, about)
+-- Given where they matter: the reason, how its attempt and the execution itself differ, why its suspension is closed.
+function ff.finish(space, run, row, actor, reason, attempt_changes, changes, suspension_reason)
   if run.has_stream then ff.close_stream(space, run, row.closes_stream, row.closes_stream == 'reclaimed') end
-  if run.lifecycle_phase == 'suspended' then ff.close_suspension(space, run, about.suspension_reason or '') end
+  if run.lifecycle_phase == 'suspended' then ff.close_suspension(space, run, suspension_reason or '') end
   if not ff.quiet(run) and run.pending_waitpoints[1] then
     local ids = {}
     for i = 1, #run.pending_waitpoints do ids[i] = run.pending_waitpoints[i][1] end
     ff.close_waitpoints(space, run, ids, 'execution_ended')
   end
-  local attempt = ff.end_attempt(space, run, row.attempt_life, about.attempt)
-  local ended = ff.move(run, row, space.now, about.changes)
+  local attempt = ff.end_attempt(space, run, row.attempt_life, attempt_changes)
+  local ended = ff.move(run, row, space.now, changes)
   ended.attempt = attempt
   if row.keeps_attempt and attempt.index >= 0 then ended.attempt_state = 'attempt_terminal' end
   ended.completed_at = space.now
@@ -51,8 +51,6 @@ function ff.finish(space, run, row, about)
   if not ff.quiet(ended) then
     ended.attempt_timeout_remaining_ms, ended.suspension_timeout_at, ended.pending_waitpoints = 0, 0, {}
   end
-  return space:put_execution(ended, row.event, {
-    actor = about.actor, before = run.public_state, reason = about.reason,
-    lease = run.current_lease_id ~= '' and run or nil,
-  })
+  local leased = run.current_lease_id ~= '' and run or nil
+  return space:put_execution(ended, row.event, run.public_state, actor, reason, leased)
 end

@@ -1,8 +1,9 @@
--- Executions: [arrival number, positions, hot fields, rare fields, fixed fields], as executions.py describes them.
+-- Executions: [arrival number, length of the head, positions, hot, rare, fixed fields], as executions.py describes them.
 --
--- In a draft the packed rest (`tail`) stands first, then the hot fields. When another field is asked for, the rest is
+-- In a draft the packed rest (`tail`) and the packed head stand first, then the hot fields. When another field is asked for, the rest is
 -- unpacked into the places behind them, and `tail` is false. The arrival number has nine bytes always, positions are
--- text of less than 256 bytes, and arrays of hot fields begin with three bytes: everything begins at a known place.
+-- text of less than 256 bytes, and arrays of hot fields begin with three bytes, of which the last is their number:
+-- everything begins at a known place.
 
 local HOT, RARE, SIZE = ff.parts.hot, ff.parts.rare, ff.sizes.Execution -- where each part ends
 local at = ff.fields.Execution
@@ -80,30 +81,28 @@ local function pack_tail(run)
   return rare .. cmsgpack.pack(fixed)
 end
 
--- The packed hot fields, and the packed rest; `rest` among the hot ones follows from it.
+-- The packed hot fields, and the packed rest; `rest` among the hot ones follows from it. From then on the draft is like
+-- one that was read: copies of it unpack the rest again.
 function ff.pack_execution(run)
-  local tail = run.tail or pack_tail(run)
-  return ff.pack_hot(run), tail
+  if not run.tail then run.tail = pack_tail(run) end
+  if not run.head then run.head = ff.pack_head(run) end
+  return ff.pack_hot(run), run.tail
 end
 
 -- The case of a stored execution (space.lua).
-function ff.execution_from(id, value, input)
-  local high, low = struct.unpack('>I4I4', value, 3)
-  local start = 12 + string.byte(value, 12)
-  local run = ff.grown('Execution', {cmsgpack.unpack_limit(value, HOT - 1, start + #ff.HOT_HEAD)}, HOT)
+function ff.execution_from(id, value)
+  local high, low, size = struct.unpack('>I4I4xI4', value, 3)
+  local start = 17 + string.byte(value, 17)
+  local head = string.sub(value, start + 4, start + 3 + size)
+  local run = ff.read_hot(id, head, cmsgpack.unpack_limit(value, string.byte(value, start + 3), start + 3))
   run.tail = string.sub(value, run.tail + 1) -- where the next part begins came first
-  run.execution_id = id
-  local attempt = run.attempt
-  run.attempt = attempt[1] and ff.grown('Attempt', attempt) or ff.no_attempt()
-  if run.current_attempt_id == ff.SAME then run.current_attempt_id = attempt[ff.fields.Attempt.attempt_id] end
-  if run.grant[1] then run.grant = {ff.grown('Grant', run.grant[1])} end
   return {
-    id, run, high * 4294967296 + low, string.sub(value, 13, start), false, input or false, false, false, false, false,
+    id, run, high * 4294967296 + low, string.sub(value, 18, start), false, false, false, false, false, false,
   }
 end
 
 -- What a stored execution begins with.
-function ff.head_of(arrival, told)
-  return '\149\207' .. struct.pack('>I4I4', math.floor(arrival / 4294967296), arrival % 4294967296)
+function ff.head_of(run, arrival, told)
+  return '\150\207' .. struct.pack('>I4I4BI4', math.floor(arrival / 4294967296), arrival % 4294967296, 206, #run.head)
     .. '\217' .. string.char(#told) .. told
 end

@@ -35,7 +35,7 @@ function ff.grant(space, run, command, kind)
     admission_summary = command.admission_summary,
   })
   space:touch(ff.replace(run, {grant = {grant}}))
-  return {run.execution_id, run.lane_id, grant.expires_at}
+  return run.execution_id, run.lane_id, grant.expires_at
 end
 
 -- Let the worker pass that was promised this; a promise that is too old is removed.
@@ -50,8 +50,8 @@ end
 
 -- The lease that a command asks for by name.
 function ff.lease_of(command, reason)
-  return {
+  return ff.new('Lease', {
     worker_id = command.worker_id, worker_instance_id = command.worker_instance_id, lease_id = command.lease_id,
-    ttl_ms = command.lease_ttl_ms, claim_id = '', reason = reason,
-  }
+    ttl_ms = command.lease_ttl_ms, claim_id = '', reason = reason or '',
+  })
 end

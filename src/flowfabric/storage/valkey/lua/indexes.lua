@@ -14,24 +14,19 @@ function ff.granted(run, now)
   return grant ~= nil and grant.expires_at >= now
 end
 
-local function earlier(time, other)
-  if other == 0 then return time end
-  return (time == nil or other < time) and other or time
-end
-
 -- The earliest of all its deadlines; 0 when there is none.
 function ff.due_at(run)
   if run.lifecycle_phase == 'terminal' then
     return math.min(run.completed_at + run.retention_ms, ff.limits.MAX_INT)
   end
-  local due
+  local due, attempt_due, execution_due = nil, run.attempt_deadline_at, run.execution_deadline_at
   if run.ownership_state == 'leased' then due = run.lease_expires_at end
   if run.eligibility_state == 'not_eligible_until_time' then due = math.min(due or run.delay_until, run.delay_until) end
-  due = earlier(due, run.attempt_deadline_at)
-  due = earlier(due, run.execution_deadline_at)
+  if attempt_due ~= 0 and (not due or attempt_due < due) then due = attempt_due end
+  if execution_due ~= 0 and (not due or execution_due < due) then due = execution_due end
   if ff.quiet(run) then return due or 0 end
-  due = earlier(due, run.suspension_timeout_at)
-  local pending = run.pending_waitpoints
+  local timeout, pending = run.suspension_timeout_at, run.pending_waitpoints
+  if timeout ~= 0 and (not due or timeout < due) then due = timeout end
   for i = 1, #pending do due = math.min(due or pending[i][2], pending[i][2]) end
   return due or 0
 end

@@ -39,7 +39,7 @@ local function remembered(make)
   end
 end
 
-local owned = {result = true, attempt = true, waitpoint = true, stream = true, summary = true, step = true}
+local owned = {attempt = true, waitpoint = true, stream = true, summary = true, step = true}
 
 local function of_home(home)
   local at = {
@@ -75,6 +75,7 @@ local function of_home(home)
   -- Where a record of a kind lies: its key, and its field when the key is a hash.
   function at.place(kind, a, b, c)
     if owned[kind] then return 'ff:' .. a .. ':' .. kind, b == 0 and '0' or tostring(b) end
+    if kind == 'result' then return 'ff:' .. a .. ':result:' .. (b == 0 and '0' or b) end
     if kind == 'signal' then return 'ff:' .. a .. ':signal:' .. b, tostring(c) end
     if kind == 'suspension' then return 'ff:' .. a .. ':suspension' end
     if kind == 'lane' then return at.lanes, a end

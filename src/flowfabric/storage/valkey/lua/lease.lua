@@ -87,9 +87,7 @@ end
 function ff.lose_lease(space, run, row, lease_end, actor, reason)
   ff.close_stream(space, run, row.closes_stream)
   local lost = ff.move(run, row, space.now, {lease_expired_at = space.now, lease_end = lease_end})
-  return space:put_execution(lost, row.event, {
-    actor = actor, before = run.public_state, reason = reason, lease = run,
-  })
+  return space:put_execution(lost, row.event, run.public_state, actor, reason, run)
 end
 
 local function belongs(attempt, fence)

@@ -42,25 +42,34 @@ end
 
 -- A number among the details of a line: so many texts that name a lease follow, without their names.
 local LEASE = '\4'
+local LIST_HEADS = {[14] = '\158', [19] = '\220\000\019'} -- of lines without details
 
--- A line of history, as codec.py reads it. about: actor, before, and where they matter reason, lease (the execution whose
--- lease is named) and details ({name, value} pairs).
-function ff.pack_line(run, seq, now, event, about)
-  local leased, details, text, name, number = about.lease, about.details, ff.packed_text, ff.packed_name, ff.packed_number
-  local texts, numbers = ff.texts, ff.numbers
-  local index, epoch, actor, before = run.attempt.index, run.current_lease_epoch, about.actor, about.before
-  local who, worker = '', nil
+-- A line of history, as codec.py reads it: the state before, who did it, and where they matter the reason, the execution
+-- whose lease is named, and details ({name, value} pairs).
+function ff.pack_line(run, seq, now, event, before, actor, reason, leased, details)
+  local texts, name, numbers, number, heads, head = ff.texts, ff.packed_name, ff.numbers, ff.packed_number, ff.heads,
+    ff.packed_head
+  local index, epoch, id, flow_id, who, count = run.attempt.index, run.current_lease_epoch, run.execution_id, run.flow_id, '', 14
   if leased then
-    worker = leased.current_worker_id
-    who = LEASE .. text(leased.current_lease_id) .. text(leased.current_attempt_id) .. (texts[worker] or name(worker))
-      .. text(leased.current_worker_instance_id)
+    local lease_id, attempt_id = leased.current_lease_id, leased.current_attempt_id
+    local worker, instance = leased.current_worker_id, leased.current_worker_instance_id
+    who, count = LEASE .. (heads[#lease_id] or head(#lease_id)) .. lease_id
+      .. (heads[#attempt_id] or head(#attempt_id)) .. attempt_id .. (texts[worker] or name(worker))
+      .. (texts[instance] or name(instance)), 19
   end
-  for i = 1, details and #details or 0 do who = who .. text(details[i][1]) .. text(details[i][2]) end
-  return ff.list_head(14 + (leased and 5 or 0) + (details and 2 * #details or 0)) .. text(run.execution_id)
+  for i = 1, details and #details or 0 do
+    who, count = who .. ff.packed_text(details[i][1]) .. ff.packed_text(details[i][2]), count + 2
+  end
+  return (LIST_HEADS[count] or ff.list_head(count)) .. (heads[#id] or head(#id)) .. id
     .. (texts[run.namespace] or name(run.namespace)) .. (texts[run.lane_id] or name(run.lane_id))
-    .. (texts[run.execution_kind] or name(run.execution_kind)) .. text(run.flow_id)
+    .. (texts[run.execution_kind] or name(run.execution_kind)) .. (heads[#flow_id] or head(#flow_id)) .. flow_id
     .. (numbers[seq] or number(seq)) .. (numbers[now] or number(now)) .. (texts[event] or name(event))
     .. (numbers[index] or number(index)) .. (numbers[epoch] or number(epoch)) .. (texts[actor] or name(actor))
-    .. text(about.reason or '') .. (texts[before] or name(before))
+    .. (reason and ff.packed_text(reason) or '\160') .. (texts[before] or name(before))
     .. (texts[run.public_state] or name(run.public_state)) .. who
+end
+
+-- What an attempt returned, as `ff.pack` packs a Result.
+function ff.pack_result(encoding, data)
+  return '\146\146\160' .. (ff.texts[encoding] or ff.packed_name(encoding)) .. '\198' .. struct.pack('>I4', #data) .. data
 end

@@ -48,16 +48,22 @@ function ff.routes(keys, lanes, kinds, capabilities, found, others)
   return found
 end
 
-local function fill(space, front, count)
-  local page = redis.call('ZRANGE', front.key, front.offset, front.offset + count - 1, 'WITHSCORES')
-  if #page == 0 and front.offset == 0 then space:emit('forget_route', front.lane, front.route) end
-  front.ids, front.scores, front.at = {}, {}, 1
-  for i = 1, #page, 2 do
-    front.ids[#front.ids + 1] = page[i]
-    front.scores[#front.scores + 1] = tonumber(page[i + 1])
+-- The next page of a queue; one that stands alone is not compared with others, and what comes next is sure.
+local function fill(space, front, count, alone, ahead)
+  if alone then
+    front.ids, front.at = redis.call('ZRANGE', front.key, front.offset, front.offset + count - 1), 1
+  else
+    local page = redis.call('ZRANGE', front.key, front.offset, front.offset + count - 1, 'WITHSCORES')
+    front.ids, front.scores, front.at = {}, {}, 1
+    for i = 1, #page, 2 do
+      front.ids[#front.ids + 1] = page[i]
+      front.scores[#front.scores + 1] = tonumber(page[i + 1])
+    end
   end
+  if #front.ids == 0 and front.offset == 0 then space:emit('forget_route', front.lane, front.route) end
   front.offset = front.offset + #front.ids
   front.complete = #front.ids < count
+  if ahead and front.ids[1] then ff.read_ahead(space.call, front.ids, true) end
 end
 
 local function before(front, other)
@@ -67,14 +73,15 @@ local function before(front, other)
 end
 
 -- A function that returns the next best execution each time, without those that carry a live grant; nil at the end.
--- They are read with their payload, unless `find` says otherwise.
+-- They are read with their payload, unless `find` says otherwise; many at once where it is sure that they come next.
 function ff.queue(routes, namespace, count, find)
+  local alone = not routes[2]
   return function(space)
     while true do
       local best
       for i = 1, #routes do
         local front = routes[i]
-        if not front.ids[front.at] and not front.complete then fill(space, front, count) end
+        if not front.ids[front.at] and not front.complete then fill(space, front, count, alone, alone and not find) end
         if front.ids[front.at] and (not best or before(front, best)) then best = front end
       end
       if not best then return nil end
@@ -89,17 +96,25 @@ function ff.queue(routes, namespace, count, find)
 end
 
 -- What a claim asks for, as one text.
-function ff.wish_of(claim)
-  return cmsgpack.pack({claim.namespace, claim.lanes, claim.kinds or false, claim.capabilities})
+function ff.wish_of(call, claim)
+  local wish = call.wishes[claim]
+  if not wish then
+    wish = cmsgpack.pack({claim.namespace, claim.lanes, claim.kinds or false, claim.capabilities})
+    call.wishes[claim] = wish
+    call.wanted[wish] = (call.wanted[wish] or 0) + claim.max_tasks
+  end
+  return wish
 end
 
 -- The queue of a claim. Claims of one call that wish for the same share it: what one has taken, the next does not see.
 -- It is made anew when work has come in between.
 function ff.queue_of(call, claim, wish)
+  local count = call.wanted[wish]
+  call.wanted[wish] = count - claim.max_tasks
   if call.queues and call.queues[wish] then return call.queues[wish] end
   if next(call.routes) then ff.settle(call) end
   local routes = ff.routes(call.keys, claim.lanes, claim.kinds, claim.capabilities, {})
   call.queues = call.queues or {}
-  call.queues[wish] = ff.queue(routes, claim.namespace, math.max(claim.max_tasks, call.tasks))
+  call.queues[wish] = ff.queue(routes, claim.namespace, count)
   return call.queues[wish]
 end

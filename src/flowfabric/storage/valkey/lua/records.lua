@@ -64,16 +64,18 @@ function ff.new(name, values)
 end
 
 -- A stored record may be older and shorter than the class of today; a newer one is refused, never guessed.
-function ff.grown(name, array, size)
-  size = size or ff.forms[name].size
+function ff.grown(name, array)
+  local size = ff.forms[name].size
   if array[size] == nil then
     for i = #array + 1, size do array[i] = ff.defaults[name][i] end
   end
   local version = ff.fields[name].version
-  if version and array[version] > ff.RECORD_VERSION then
-    ff.refuse('schema_too_new', {}, '', 'a stored ' .. name .. ' has version ' .. array[version])
-  end
+  if version and array[version] > ff.RECORD_VERSION then ff.refuse_newer(name, array[version]) end
   return ff.as(name, array)
+end
+
+function ff.refuse_newer(name, version)
+  ff.refuse('schema_too_new', {}, '', 'a stored ' .. name .. ' has version ' .. version)
 end
 
 -- Records are packed as they are; one with bytes in it is [record with '' in their place, bytes].

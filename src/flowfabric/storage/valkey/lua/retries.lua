@@ -4,14 +4,14 @@
 function ff.promote_if_due(space, run, actor)
   if run.eligibility_state ~= 'not_eligible_until_time' or run.delay_until > space.now then return run end
   local promoted = ff.move(run, ff.T.T3, space.now, {delay_until = 0})
-  return space:put_execution(promoted, ff.T.T3.event, {actor = actor, before = run.public_state})
+  return space:put_execution(promoted, ff.T.T3.event, run.public_state, actor)
 end
 
 -- T14: end the attempt, wait for the backoff, and go on at once when there is none.
 -- about: actor, reason, category, and where they matter detail, retry_after_ms, ended_by.
 function ff.schedule_retry(space, run, about)
   local row, delay = ff.T.T14, about.retry_after_ms
-  if not delay then delay = ff.backoff_ms(run.policy, run.retry_count, space.chance) end
+  if not delay then delay = ff.backoff_ms(run.policy, run.retry_count, tonumber(space.chance)) end
   local delay_until = math.min(space.now + delay, ff.limits.MAX_INT)
   ff.close_stream(space, run, row.closes_stream)
   local attempt = ff.end_attempt(space, run, 'ended_failure', {
@@ -25,9 +25,7 @@ function ff.schedule_retry(space, run, about)
     grant = {},
   })
   ff.drop_lease(retried)
-  retried = space:put_execution(retried, row.event, {
-    actor = about.actor, before = run.public_state, reason = about.reason, lease = run,
-    details = {{'category', about.category}, {'delay_until', ff.digits(delay_until)}},
-  })
+  local details = {{'category', about.category}, {'delay_until', ff.digits(delay_until)}}
+  retried = space:put_execution(retried, row.event, run.public_state, about.actor, about.reason, run, details)
   return ff.promote_if_due(space, retried, about.actor)
 end

@@ -19,8 +19,11 @@ end
 
 local function refusal(space, fault)
   space.call.queues = nil -- what was taken from them is not taken
-  if type(fault) ~= 'table' or not fault.refused then error(fault, 0) end
-  if fault.kept then ff.flush(space) end
+  if type(fault) ~= 'table' or not fault.refused then
+    space.call.space = nil -- nobody knows how far it came
+    error(fault, 0)
+  end
+  if fault.kept then ff.flush(space) else ff.forget(space) end
   if space.numbers then return {2, ff.notes(space), fault.code, fault.text, fault.field, unpack(fault.details)} end
   return {0, fault.code, fault.text, fault.field, unpack(fault.details)}
 end
@@ -31,28 +34,65 @@ function ff.clock(text)
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
-local kinds, steps = {}, {} -- by the name of a function: the name of its kind of command, and its step
+-- By the name of a function: the name of its kind of command, its step, and where its commands name their execution.
+local kinds, steps, named = {}, {}, {}
 
-local function decide(call, name, chance, fields, blobs)
-  local space = ff.new_space(call, chance)
-  local done, answer = pcall(steps[name], space, ff.as(kinds[name], {cmsgpack.unpack(fields)}), blobs)
-  if not done then return refusal(space, answer) end
-  ff.flush(space)
-  if space.numbers then return {3, ff.notes(space), unpack(answer or NONE)} end
-  return {1, unpack(answer or NONE)}
+local COUNTS = {['0'] = 0, ['1'] = 1, ['2'] = 2} -- what is asked for often
+
+local function command_of(name, fields)
+  return ff.as(kinds[name], {cmsgpack.unpack(fields)})
 end
 
--- Register a function for a kind of command. step(space, command, blobs) returns a list of reply parts, or nothing.
+local function answer_of(space, ...)
+  ff.flush(space)
+  if space.numbers then return {3, ff.notes(space), ...} end
+  return {1, ...}
+end
+
+local function take_step(space, step, command, blobs)
+  return answer_of(space, step(space, command, blobs))
+end
+
+-- Decide a command: whether it was decided, and the answer or the error.
+local function decide(call, name, chance, command, blobs)
+  local space = ff.space_for(call, chance)
+  local done, answer = pcall(take_step, space, steps[name], command, blobs)
+  if not done then done, answer = pcall(refusal, space, answer) end
+  return done, answer
+end
+
+-- Register a function for a kind of command. step(space, command, blobs) returns the parts of the reply, one by one.
 -- Flags are the server's: 'allow-oom' for what must run when no memory is left.
 function ff.operation(name, kind, step, flags)
-  kinds[name], steps[name] = kind, step
+  kinds[name], steps[name], named[name] = kind, step, ff.fields[kind].execution_id
   redis.register_function{function_name = name, flags = flags or {}, callback = function(keys, args)
     local call = ff.new_call(keys[1], args[1])
-    local done, answer = pcall(decide, call, name, tonumber(args[2]), args[3], args[4] and {unpack(args, 4)} or NONE)
-    ff.settle(call)
+    local command, blobs = command_of(name, args[3]), args[4] and {unpack(args, 4)} or NONE
+    local done, answer = decide(call, name, args[2], command, blobs)
+    ff.settle(call, true)
     if not done then error(answer, 0) end
     return answer
   end}
+end
+
+-- Unpack the commands of a call, and read what they are about at once.
+local function commands_of(call, args)
+  local commands, ids, at, count, known, name = {}, {}, 2, 0, 0, args[2]
+  while name do
+    local command, place = command_of(name, args[at + 2]), named[name]
+    count = count + 1
+    commands[count] = command
+    if place then
+      known = known + 1
+      ids[known] = command[place]
+    elseif name == 'ff_claim' then
+      ff.wish_of(call, command)
+    end
+    at = at + 4 + (COUNTS[args[at + 3]] or tonumber(args[at + 3]))
+    name = args[at]
+  end
+  if known > 0 then ff.read_ahead(call, ids) end
+  return commands
 end
 
 -- FCALL ff_several 1 <home> <time> (<function> <chance> <packed fields> <number of blobs> <blob ...>)...: decide commands
@@ -60,16 +100,16 @@ end
 -- in its place.
 redis.register_function('ff_several', function(keys, args)
   local call, answers, at = ff.new_call(keys[1], args[1]), {}, 2
-  call.tasks = 16
-  while args[at] do
-    local last = at + 3 + tonumber(args[at + 3])
+  local commands = commands_of(call, args)
+  for i = 1, #commands do
+    local last = at + 3 + (COUNTS[args[at + 3]] or tonumber(args[at + 3]))
     local blobs = last > at + 3 and {unpack(args, at + 4, last)} or NONE
-    local done, answer = pcall(decide, call, args[at], tonumber(args[at + 1]), args[at + 2], blobs)
+    local done, answer = decide(call, args[at], args[at + 1], commands[i], blobs)
     if not done then answer = {err = 'ERR ' .. tostring(answer)} end
-    answers[#answers + 1] = answer
+    answers[i] = answer
     at = last + 1
   end
-  ff.settle(call)
+  ff.settle(call, true)
   return answers
 end)
 

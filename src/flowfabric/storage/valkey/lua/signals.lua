@@ -27,14 +27,10 @@ local function record(space, run, waitpoint, signal, about, effect)
     matched_signal_count = waitpoint.matched_signal_count + (ff.matched[effect] and 1 or 0),
     satisfied_at = effect == ff.signal_effects.SATISFIED and space.now or waitpoint.satisfied_at,
   }), id, waitpoint.waitpoint_id)
-  return space:put_execution(ff.replace(run, {
-    signal_count = run.signal_count + 1, last_mutation_at = space.now,
-  }), 'signal', {
-    actor = about.actor, before = run.public_state,
-    details = {
-      {'signal_id', signal.signal_id}, {'signal_name', signal.signal_name},
-      {'waitpoint_id', waitpoint.waitpoint_id}, {'source_identity', signal.source_identity}, {'effect', effect},
-    },
+  local counted = ff.replace(run, {signal_count = run.signal_count + 1, last_mutation_at = space.now})
+  return space:put_execution(counted, 'signal', run.public_state, about.actor, '', nil, {
+    {'signal_id', signal.signal_id}, {'signal_name', signal.signal_name}, {'waitpoint_id', waitpoint.waitpoint_id},
+    {'source_identity', signal.source_identity}, {'effect', effect},
   })
 end
 
@@ -60,15 +56,15 @@ function ff.accept(space, run, waitpoint, signal, about)
   if about.dedup_key ~= '' then
     local place = waitpoint.waitpoint_id .. '\31' .. about.dedup_key
     local memo = space:get('memo', 'signal', run.execution_id, place)
-    if memo and memo.expires_at > space.now then return {'duplicate', cmsgpack.unpack(memo.value)} end
+    if memo and memo.expires_at > space.now then return 'duplicate', cmsgpack.unpack(memo.value) end
     space:put('memo', ff.new('Memo', {
       value = cmsgpack.pack(signal.signal_id),
       expires_at = math.min(space.now + about.dedup_ttl_ms, ff.limits.MAX_INT),
     }), 'signal', run.execution_id, place)
   end
-  if suspension then return {'accepted', signal.signal_id, consider(space, run, waitpoint, suspension, signal, about)} end
+  if suspension then return 'accepted', signal.signal_id, consider(space, run, waitpoint, suspension, signal, about) end
   record(space, run, waitpoint, signal, about, ff.signal_effects.BUFFERED)
-  return {'accepted', signal.signal_id, ff.signal_effects.BUFFERED}
+  return 'accepted', signal.signal_id, ff.signal_effects.BUFFERED
 end
 
 -- The signal that a command brings; `given` are the fields that differ between its two kinds.

@@ -1,5 +1,6 @@
--- The table on which one command is decided, as model/machine/workspace.py: a step reads through it and stages what
--- it writes; `ff.run` (run.lua) flushes that when the step has succeeded, so that a refusal writes nothing.
+-- The table on which commands are decided, as model/machine/workspace.py: a step reads through it and stages what it
+-- writes; run.lua flushes that when the step has succeeded, so that a refusal writes nothing. The commands of one call
+-- use it one after the other, and what one has read or written of an execution is known to the next.
 
 local Space = {}
 Space.__index = Space
@@ -7,16 +8,44 @@ ff.Space = Space
 
 -- In the order of places.INSIDE: call, now, keys, numbers (false on a single server), chance, heads (queues whose best
 -- execution may have changed: numbers.lua), cases (id -> what is known of an execution, or false when it does not exist),
--- order (the cases that are staged, in the order in which they first were), events (lines of history: of which case, its
--- number there, the packed line), staged (key \0 field -> {kind, record or false, key parts...}), places (keys of `staged`,
--- in order) and effects ({kind, ...}).
+-- order (the cases that are staged, in the order in which they first were; `ordered` of them), events (lines of history:
+-- of which case, its number there, the packed line; `told` in all), effects (kind and three values each; `emitted` in
+-- all), staged (key \0 field -> {kind, record or false, key parts...}) and places (keys of `staged`, in order).
 local NONE = {} -- until there is something in them
 
-function ff.new_space(call, chance)
+function ff.new_space(call)
   local numbers = call.numbers or false
   return setmetatable({
-    call, call.now, call.keys, numbers, chance or 0, numbers and {}, {}, {nil}, {nil, nil, nil}, NONE, NONE, NONE,
+    call, call.now, call.keys, numbers, 0, numbers and {}, {}, {nil}, 0, {nil, nil, nil}, 0, {nil, nil, nil, nil}, 0,
+    NONE, NONE,
   }, Space)
+end
+
+-- The space of a call, for its next command.
+function ff.space_for(call, chance)
+  local space = call.space
+  if not space then
+    space = ff.new_space(call)
+    call.space = space
+  end
+  space.chance = chance
+  return space
+end
+
+-- Nothing is staged any more.
+function ff.clear(space)
+  space.ordered, space.told, space.emitted = 0, 0, 0
+  if space.staged ~= NONE then space.staged, space.places = NONE, NONE end
+end
+
+-- Drop what a refused command has staged.
+function ff.forget(space)
+  for i = 1, space.ordered do
+    local case = space.order[i]
+    case.staged = false
+    if not case.run then space.cases[case.id] = nil end
+  end
+  ff.clear(space)
 end
 
 -- Executions. A case, in the order of places.INSIDE: id; run, as the store holds it; arrival, its number; told, where the
@@ -26,8 +55,8 @@ local function new_case(id)
   return {id, false, false, '', false, false, false, false, false, false}
 end
 
-local function learn(space, id, value, input)
-  local case = value and ff.execution_from(id, value, input)
+local function learn(space, id, value)
+  local case = value and ff.execution_from(id, value)
   space.cases[id] = case or false
   return case
 end
@@ -35,7 +64,7 @@ end
 -- The execution, or nil. What this step has staged is seen.
 function Space:find(id)
   local case = self.cases[id]
-  if case == nil then case = learn(self, id, redis.call('GET', ff.keys.execution(id))) end
+  if case == nil then case = learn(self, id, ff.record(self.call, id)) end
   if not case then return nil end
   local staged = case.staged
   if not staged then return case.run end
@@ -46,15 +75,13 @@ end
 function Space:find_with_payload(id)
   local case = self.cases[id]
   if case == nil then
-    local values = redis.call('MGET', ff.keys.execution(id), ff.keys.input(id))
-    case = learn(self, id, values[1], values[2] or '')
-  elseif case and not case.input then
-    case.input = redis.call('GET', ff.keys.input(id)) or ''
+    case = learn(self, id, ff.record(self.call, id))
   end
   if not case then return nil end
+  if not case.input then case.input = ff.input(self.call, id) end
   if not case.policy then
     local run = case.run
-    case.policy = run and run.rest ~= 0 and redis.call('GET', ff.keys.policy(id)) or ''
+    case.policy = run and run.rest ~= 0 and ff.policy_text(self.call, id) or ''
   end
   return self:find(id)
 end
@@ -72,18 +99,21 @@ local function stage(space, id, run)
     case = new_case(id)
     space.cases[id] = case
   end
-  if not case.staged then space.order[#space.order + 1] = case end
+  if not case.staged then
+    local last = space.ordered + 1
+    space.order[last], space.ordered = case, last
+  end
   case.staged = run
   return case
 end
 
--- Write a draft of an execution with its line of history (about: packing.lua).
-function Space:put_execution(run, event, about)
+-- Write a draft of an execution with its line of history (packing.lua says what it tells).
+function Space:put_execution(run, event, before, actor, reason, leased, details)
   local seq = run.event_count + 1
   run.event_count = seq
-  local case, events = stage(self, run.execution_id, run), self.events
-  local last = #events
-  events[last + 1], events[last + 2], events[last + 3] = case, seq, ff.pack_line(run, seq, self.now, event, about)
+  local case, events, last = stage(self, run.execution_id, run), self.events, self.told + 3
+  events[last - 2], events[last - 1], self.told = case, seq, last
+  events[last] = ff.pack_line(run, seq, self.now, event, before, actor, reason, leased, details)
   return run
 end
 
@@ -146,8 +176,8 @@ end
 
 -- Write something that is never read back in a step: see effects.lua.
 function Space:emit(kind, a, b, c)
-  if self.effects == NONE then self.effects = {} end
-  self.effects[#self.effects + 1] = {kind, a, b, c}
+  local effects, last = self.effects, self.emitted + 4
+  effects[last - 3], effects[last - 2], effects[last - 1], effects[last], self.emitted = kind, a, b, c, last
 end
 
 -- The executions that a worker instance holds from one claim.

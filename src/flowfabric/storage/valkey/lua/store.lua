@@ -1,14 +1,6 @@
 -- Writing what a step staged. Memberships of indexes follow from the records, here and nowhere else (writes.lua sends
 -- them).
 
-local function move_lists(call, run, arrival, was, state)
-  local id, lane, tally = run.execution_id, run.lane_id, call.tally
-  if was ~= '' then ff.put_member(call, call.keys.state(lane, was), id, false) end
-  if state ~= '' then ff.put_member(call, call.keys.state(lane, state), id, arrival) end
-  local field = lane .. '\0' .. run.namespace .. '\0' .. was .. '\0' .. state
-  tally[field] = (tally[field] or 0) + 1
-end
-
 local function move_tags(call, id, old, new, arrival)
   if old and new and cmsgpack.pack(old) == cmsgpack.pack(new) then return end
   for i = 1, old and #old or 0 do ff.put_member(call, call.keys.tag(old[i][1], old[i][2]), id, false) end
@@ -38,12 +30,15 @@ local function store(space, case)
   if old_run then was, old_score, old_state, old_due, old_holder, old_claim = ff.placement(old_run) end
   local is, score, state, due, holder, claim = false, 0, '', 0, '', ''
   if new_run then is, score, state, due, holder, claim = ff.placement(new_run) end
+  case.run, case.staged = new_run, false
   if not old_run or not new_run then move_existence(call, run, id, arrival, new_run) end
   if new_run then
     local hot, rest = space:bytes_of(new_run)
-    redis.call('SET', ff.keys.execution(id), ff.head_of(arrival, case.told) .. hot .. rest)
+    ff.put_value(call, ff.keys.execution(id), ff.head_of(new_run, arrival, case.told) .. hot .. rest)
   end
-  if state ~= old_state then move_lists(call, run, arrival, old_state, state) end
+  if state ~= old_state then
+    ff.note_move(call, run.lane_id .. '\0' .. run.namespace .. '\0' .. old_state .. '\0' .. state, arrival, id)
+  end
   local moved, wake = is ~= was or (is and score ~= old_score), is and not (was and not old_run.grant[1])
   if moved or wake then
     local route = ff.route_of(run)
@@ -81,12 +76,12 @@ end
 
 local function tell(space)
   local events = space.events
-  for i = 1, #events, 3 do
+  for i = 1, space.told, 3 do
     local case = events[i]
     if not case.arrival then case.arrival = ff.append(space, space.keys.arrivals, 'id', case.id) end
     note_position(case, events[i + 1], ff.append_text(space, space.keys.feed, 'e', events[i + 2]))
   end
-  if events[1] then space.call.topics.feed = true end
+  if space.told > 0 then space.call.topics.feed = true end
 end
 
 -- What besides the record itself follows from writing a record of a kind: ff.after_put.<kind>(space, staged).
@@ -126,14 +121,12 @@ local function write(space, staged)
   if after then after(space, staged) end
 end
 
--- Write everything that the step staged; entries of indexes wait until the call ends (writes.lua).
+-- Write everything that the step staged; executions wait until the call ends (writes.lua).
 function ff.flush(space)
   tell(space)
-  local order = space.order
-  for i = 1, #order do store(space, order[i]) end
+  local order, effects = space.order, space.effects
+  for i = 1, space.ordered do store(space, order[i]) end
   for i = 1, #space.places do write(space, space.staged[space.places[i]]) end
-  for i = 1, #space.effects do
-    local effect = space.effects[i]
-    ff.effects[effect[1]](space, effect[2], effect[3], effect[4])
-  end
+  for i = 1, space.emitted, 4 do ff.effects[effects[i]](space, effects[i + 1], effects[i + 2], effects[i + 3]) end
+  ff.clear(space)
 end

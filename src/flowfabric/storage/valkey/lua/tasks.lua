@@ -1,4 +1,4 @@
--- What a claim answers for each execution: {id, packed hot fields, input, policy [, suspension, signals, steps]}.
+-- What a claim answers for each execution: id, packed hot fields, input, policy, and '' or {suspension, signals, steps}.
 -- Python builds the task from it (operations/tasks.py), with the same code as every other store.
 
 local PAGE = 100
@@ -30,18 +30,23 @@ local function steps_of(space, run)
   end
 end
 
--- The parts of the task of a leased execution; the draft must be put, and is not changed any more.
-function ff.task_parts(space, run)
-  space:find_with_payload(run.execution_id)
-  local case = space.cases[run.execution_id]
-  local parts = {run.execution_id, (space:bytes_of(run)), case.input, case.policy}
+local function more_of(space, run)
   local resumed = run.claim_type == 'resumed' and run.current_suspension_id ~= ''
-  if not resumed and run.step_count == 0 then return parts end
-  parts[5], parts[6], parts[7] = '', {}, {}
+  if not resumed and run.step_count == 0 then return '' end
+  local more = {'', {}, {}}
   if resumed then
     local suspension = space:get('suspension', run.execution_id)
-    parts[5], parts[6] = ff.pack(suspension), signals_of(space, run, suspension)
+    more[1], more[2] = ff.pack(suspension), signals_of(space, run, suspension)
   end
-  if run.step_count ~= 0 then parts[7] = steps_of(space, run) end
+  if run.step_count ~= 0 then more[3] = steps_of(space, run) end
+  return more
+end
+
+-- Append the parts of the task of a leased execution; the draft must be put, and is not changed any more.
+function ff.task_parts(space, run, parts)
+  local case, last = space.cases[run.execution_id], #parts
+  if not case.policy then space:find_with_payload(run.execution_id) end
+  parts[last + 1], parts[last + 2], parts[last + 3] = run.execution_id, (space:bytes_of(run)), case.input
+  parts[last + 4], parts[last + 5] = case.policy, more_of(space, run)
   return parts
 end

@@ -1,5 +1,7 @@
 -- Moving along the rows of model/transitions.py (ff.T, generated), and the public state that follows.
 
+local HOT = ff.parts.hot
+
 function ff.public_state(phase, eligibility, outcome)
   if phase == 'terminal' then return ff.public_ends[outcome] end
   if phase == 'runnable' then return ff.public_runnable[eligibility] end
@@ -14,10 +16,9 @@ function ff.move(run, row, now, changes)
     error(row.number .. ' cannot start from ' .. run.lifecycle_phase .. ', ' .. run.ownership_state .. ', '
       .. run.eligibility_state)
   end
-  local moved = ff.copy(run)
+  local moved = run.tail and setmetatable({unpack(run, 1, HOT)}, ff.forms.Execution) or ff.copy(run)
   moved.last_transition_at, moved.last_mutation_at = now, now
-  local to = row.to
-  for i = 1, #to, 2 do moved[to[i]] = to[i + 1] end
+  row.apply(moved)
   if changes then ff.change(moved, changes) end
   if not row.whole then
     moved.public_state = ff.public_state(moved.lifecycle_phase, moved.eligibility_state, moved.terminal_outcome)

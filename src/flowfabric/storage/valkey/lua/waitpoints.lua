@@ -16,11 +16,10 @@ end
 function ff.drop_pending(space, run, waitpoint_ids, reason, actor)
   ff.close_waitpoints(space, run, waitpoint_ids, reason)
   for i = 1, #waitpoint_ids do
-    run = space:put_execution(ff.replace(run, {
-      pending_waitpoints = ff.without_pending(run, waitpoint_ids[i]), last_mutation_at = space.now,
-    }), 'waitpoint_closed', {
-      actor = actor, before = run.public_state, reason = reason, details = {{'waitpoint_id', waitpoint_ids[i]}},
-    })
+    local pending, details = ff.without_pending(run, waitpoint_ids[i]), {{'waitpoint_id', waitpoint_ids[i]}}
+    local before = run.public_state
+    run = ff.replace(run, {pending_waitpoints = pending, last_mutation_at = space.now})
+    space:put_execution(run, 'waitpoint_closed', before, actor, reason, nil, details)
   end
   return run
 end

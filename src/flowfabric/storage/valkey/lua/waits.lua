@@ -74,8 +74,6 @@ function ff.end_suspension(space, run, close_reason, actor, delay_ms, changes)
   local resumed = ff.move(ff.keep_wait(space, run, closed), row, space.now, {
     suspension_timeout_at = 0, delay_until = delay_until,
   })
-  return space:put_execution(resumed, row.event, {
-    actor = actor, before = run.public_state, reason = ff.resume_reasons[close_reason],
-    details = ff.wait_details(closed),
-  })
+  local reason = ff.resume_reasons[close_reason]
+  return space:put_execution(resumed, row.event, run.public_state, actor, reason, nil, ff.wait_details(closed))
 end

@@ -1,10 +1,19 @@
--- What all commands of one call share: its time, its home, and entries of indexes, written when the last is decided.
+-- What all commands of one call share: its time, its home, and what is written when the last of them is decided.
 --
--- A record is written as soon as its command is decided, so the commands behind it see it. Entries of indexes wait:
--- many members of a set cost little more than one. Whoever reads an index inside a call asks `ff.settle` first, or
--- trusts records alone.
+-- Records of executions and entries of indexes wait until then: many in one command of the server cost little more than
+-- one. Commands of the same call share what is known of executions (space.lua); whoever reads an index, or anything else
+-- that may wait, asks `ff.settle` first.
 
 local tuned = false
+
+-- A list begins with the last place that is taken, and has room from the beginning: growing step by step costs more than
+-- all that is put into it.
+local function roomy()
+  return {
+    1, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil,
+    nil, nil, nil, nil, nil, nil, nil, nil, nil, nil,
+  }
+end
 
 function ff.new_call(home, time)
   if not tuned then
@@ -16,15 +25,19 @@ function ff.new_call(home, time)
   return {
     now = now, keys = ff.keys.at(home),
     numbers = numbers,               -- nil on a single server, where streams count by themselves (numbers.lua)
+    records = {},                    -- by id: records that were read ahead; false: none
+    inputs = {},                     -- by id: inputs that were read ahead; false: none
+    values = roomy(),                -- a list: key and value of what waits
+    created = false,                 -- whether inputs wait
+    wishes = {}, wanted = {},        -- claim -> its wish, wish -> how many tasks (queues.lua)
     entered = {},                    -- executions whose entries wait
     new = {}, gone = {},             -- sorted sets: key -> list of score and member, of members
     new_leases = {}, ended = {},     -- hashes: key -> list of execution and claim, of executions
-    tally = {},                      -- field -> how many
+    moves = {},                      -- lists: lane \0 namespace \0 from \0 to -> arrival and id of who moved
     routes = {},                     -- key of a set -> its new members
     topics = {},                     -- who is woken
-    watched = {1, nil, nil, nil, nil, nil, nil, nil, nil}, -- a list: channels of executions that have changed
-    tasks = 1,                       -- how many tasks its claims may take
-    seen = nil, last_seen = nil, last_wish = nil, queues = nil, due = nil, due_id = nil,
+    channels = {1, nil, nil, nil, nil, nil, nil, nil, nil}, -- a list: of executions that have changed
+    space = nil, seen = nil, last_seen = nil, last_wish = nil, queues = nil, due = nil, due_id = nil,
   }
 end
 
@@ -34,30 +47,67 @@ function ff.enter(call, id)
   call.entered[id] = true
 end
 
--- A list begins with the last place that is taken, and has room from the beginning: growing step by step costs more than
--- all that is put into it.
-local function list_of(lists, key)
+local function add_one(lists, key, value)
   local list = lists[key]
   if not list then
-    list = {
-      1, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil,
-      nil, nil, nil, nil, nil, nil, nil, nil, nil, nil,
-    }
+    list = roomy()
     lists[key] = list
   end
-  return list
-end
-
-local function add_one(lists, key, value)
-  local list = list_of(lists, key)
   local last = list[1] + 1
   list[last], list[1] = value, last
 end
 
 local function add_two(lists, key, value, other)
-  local list = list_of(lists, key)
+  local list = lists[key]
+  if not list then
+    list = roomy()
+    lists[key] = list
+  end
   local last = list[1] + 2
   list[last - 1], list[last], list[1] = value, other, last
+end
+
+-- Write a value under a key of its own.
+function ff.put_value(call, key, value)
+  local values = call.values
+  local last = values[1] + 2
+  values[last - 1], values[last], values[1] = key, value, last
+end
+
+-- The packed record of an execution, as it was before this call; false when there is none.
+function ff.record(call, id)
+  local value = call.records[id]
+  if value == nil then value = redis.call('GET', ff.keys.execution(id)) end
+  return value
+end
+
+-- Read many records at once, with their inputs where those are asked for.
+function ff.read_ahead(call, ids, inputs)
+  local names, count = roomy(), #ids
+  for i = 1, count do names[i] = ff.keys.execution(ids[i]) end
+  for i = 1, inputs and count or 0 do names[count + i] = ff.keys.input(ids[i]) end
+  local values = redis.call('MGET', unpack(names, 1, inputs and 2 * count or count))
+  for i = 1, count do
+    local id = ids[i]
+    call.records[id] = values[i]
+    if inputs then call.inputs[id] = values[count + i] end
+  end
+end
+
+-- The input of an execution, and the text of its policy; '' for none.
+
+function ff.input(call, id)
+  local input = call.inputs[id]
+  if input == nil then
+    if call.created then ff.settle(call) end
+    input = redis.call('GET', ff.keys.input(id))
+  end
+  return input or ''
+end
+
+function ff.policy_text(call, id)
+  if call.created then ff.settle(call) end
+  return redis.call('GET', ff.keys.policy(id)) or ''
 end
 
 -- Put a member into a sorted set, or take it out: score is false then.
@@ -69,6 +119,11 @@ function ff.put_lease(call, key, id, claim)
   if claim then add_two(call.new_leases, key, id, claim) else add_one(call.ended, key, id) end
 end
 
+-- Something has moved from one list of a lane and a state to another; `way` is a field of the tally.
+function ff.note_move(call, way, arrival, id)
+  add_two(call.moves, way, arrival, id)
+end
+
 -- Work can be claimed: queues that were read in this call are out of date.
 function ff.put_route(call, lane, route)
   local key = call.keys.routes(lane)
@@ -77,68 +132,43 @@ function ff.put_route(call, lane, route)
   call.queues = nil
 end
 
--- Something new falls due; only the earliest of a call can be the one that the timer waits for.
-function ff.note_due(call, id, due)
-  if call.due and call.due <= due then return end
-  call.due, call.due_id = due, id
-end
-
--- Tell those who watch an execution.
-function ff.note_change(call, id)
-  local watched = call.watched
-  local last = watched[1] + 1
-  watched[last], watched[1] = 'ff:wake:execution:' .. id, last
-end
-
--- Where many have changed, few are watched; on a cluster nobody knows who listens to other servers.
-local function wake_watchers(call)
-  local watched = call.watched
-  if watched[1] == 1 then return end
-  call.watched = {1, nil, nil, nil, nil, nil, nil, nil, nil}
-  if watched[1] == 2 or call.numbers then
-    for i = 2, watched[1] do redis.call('PUBLISH', watched[i], '') end
-    return
-  end
-  local counts = redis.call('PUBSUB', 'NUMSUB', unpack(watched, 2, watched[1]))
-  for i = 1, #counts, 2 do
-    if counts[i + 1] > 0 then redis.call('PUBLISH', counts[i], '') end
-  end
-end
-
 local function send(verb, lists)
   for key, list in pairs(lists) do redis.call(verb, key, unpack(list, 2, list[1])) end
 end
 
--- The timer is told of what comes before everything else that lies ahead.
-local function tell_timer(call)
-  local id, due, key = call.due_id, call.due, call.keys.due
-  call.due, call.due_id = nil, nil
-  local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
-  if first[1] ~= id and due > call.now then
-    if not first[1] or tonumber(first[2]) > call.now then return end
-    first = redis.call('ZRANGE', key, '(' .. ff.digits(call.now), '+inf', 'BYSCORE', 'LIMIT', 0, 1)
-    if first[1] ~= id then return end
+local function send_moves(keys, way, list)
+  local lane, was, state = string.match(way, '^(.-)%z.-%z(.-)%z(.*)$')
+  local last, ids = list[1], roomy()
+  if was ~= '' then
+    for i = 3, last, 2 do ids[(i - 1) / 2] = list[i] end
+    redis.call('ZREM', keys.state(lane, was), unpack(ids, 1, (last - 1) / 2))
   end
-  redis.call('PUBLISH', ff.keys.channel('due'), ff.digits(due))
+  if state ~= '' then redis.call('ZADD', keys.state(lane, state), unpack(list, 2, last)) end
+  redis.call('HINCRBY', keys.tally, way, (last - 1) / 2)
 end
 
--- Write what waits.
-function ff.settle(call)
+-- Write what waits; `over` when nothing follows in this call.
+function ff.settle(call, over)
+  local values = call.values
+  if values[1] > 1 then
+    call.created = false
+    if not over then call.values = roomy() end
+    redis.call('MSET', unpack(values, 2, values[1]))
+  end
   if next(call.entered) then
     send('ZREM', call.gone)
     send('ZADD', call.new)
     send('HDEL', call.ended)
     send('HSET', call.new_leases)
-    for field, count in pairs(call.tally) do redis.call('HINCRBY', call.keys.tally, field, count) end
+    for way, list in pairs(call.moves) do send_moves(call.keys, way, list) end
     for key, routes in pairs(call.routes) do
       for route in pairs(routes) do redis.call('SADD', key, route) end
     end
-    call.entered, call.gone, call.new, call.ended, call.new_leases = {}, {}, {}, {}, {}
-    call.tally, call.routes = {}, {}
+    if not over then
+      call.entered, call.gone, call.new, call.ended, call.new_leases = {}, {}, {}, {}, {}
+      call.moves, call.routes = {}, {}
+    end
   end
   if call.seen then ff.write_seen(call) end
-  if call.due then tell_timer(call) end
-  wake_watchers(call)
-  for topic in pairs(call.topics) do redis.call('PUBLISH', ff.keys.channel(topic), '') end
-  call.topics = {}
+  ff.wake(call)
 end

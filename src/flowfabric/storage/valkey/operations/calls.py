@@ -55,6 +55,10 @@ class Reply:
             raise self._odd(field, value)
         return value
 
+    def any(self, field: str) -> Any:
+        """Read what may be bytes or a list."""
+        return self._next(field)
+
     def rest(self) -> int:
         """Say how many parts are left."""
         return len(self._parts) - self._place

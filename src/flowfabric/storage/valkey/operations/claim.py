@@ -9,4 +9,7 @@ from flowfabric.storage.valkey.operations.tasks import read_task
 
 @operation(Claim, "ff_claim")
 def _claimed(_: Claim, reply: Reply) -> Claimed:
-    return Claimed(tuple(read_task(reply) for _ in range(reply.rest())))
+    tasks = []
+    while reply.rest():
+        tasks.append(read_task(reply))
+    return Claimed(tuple(tasks))

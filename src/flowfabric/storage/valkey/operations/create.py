@@ -8,7 +8,7 @@ from msgspec.structs import astuple
 
 from flowfabric.model.contracts.create import Created, CreateExecution, Duplicate
 from flowfabric.model.errors import FlowFabricError
-from flowfabric.model.policy import NO_POLICY, parse_policy
+from flowfabric.model.policy import parse_policy
 from flowfabric.model.state import Public
 from flowfabric.storage.valkey.operations.calls import Packed, Reply, operation
 
@@ -29,7 +29,7 @@ def _pack(command: CreateExecution) -> Packed:
     fields[_INPUT] = True
     try:
         policy = parse_policy(command.policy)
-        fields[_POLICY] = () if policy is NO_POLICY else policy
+        fields[_POLICY] = policy if command.policy else ()
     except FlowFabricError as error:
         fields[_POLICY] = {"refusal": (error.code, error.text, error.field, *error.details)}
     return fields, (command.input_payload, command.policy)

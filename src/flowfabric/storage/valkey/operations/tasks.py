@@ -11,16 +11,16 @@ from flowfabric.storage.valkey.executions import leased
 from flowfabric.storage.valkey.operations.calls import Reply
 
 
-def read_task(answer: Reply) -> Task:
+def read_task(reply: Reply) -> Task:
     """Build a task: id, packed hot fields, input, policy, and for resumed work and stored steps what belongs to it."""
-    reply = Reply(answer.function, answer.list("task"))
     run: Execution = leased(reply.text("id"), reply.bytes("record"))
     payload = Payload(reply.bytes("input"), reply.bytes("policy"))
-    if not reply.rest():
+    more = reply.any("more")
+    if not more:
         return plain_task(run, payload)
     space = Workspace(0)
     space.learn(("payload", (run.execution_id,)), payload)
-    _learn_more(space, run, reply)
+    _learn_more(space, run, Reply(reply.function, more))
     return task_of(space, run)
 
 

@@ -66,7 +66,7 @@ ff.operation('ff_append_frames', 'AppendFrames', function(space, command, blobs)
   local stream = opened(space, run, before)
   local stored = merged.version and space:get('summary', id, attempt)
   local other = merged.version and outdated(stored, merged)
-  if other then return {'merge', other} end
+  if other then return 'merge', other end
   local version, frames, ids, answer = merged.version or 0, {}, {}, {'appended', now}
   for i = 1, #inputs do
     local sent = ff.as('FrameInput', inputs[i])
@@ -83,5 +83,5 @@ ff.operation('ff_append_frames', 'AppendFrames', function(space, command, blobs)
       first_applied_ms = stored and stored.first_applied_ms or now,
     }), id, attempt)
   end
-  return answer
+  return unpack(answer)
 end)

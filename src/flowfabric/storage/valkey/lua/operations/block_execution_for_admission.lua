@@ -18,8 +18,6 @@ ff.operation('ff_block_execution_for_admission', 'Block', function(space, comman
     eligibility_state = eligibility, blocking_reason = command.blocking_reason,
     blocking_detail = command.blocking_detail, blocked_at = space.now, grant = {},
   })
-  space:put_execution(blocked, ff.T.T28.event, {
-    actor = command.actor, before = run.public_state, reason = command.blocking_reason,
-  })
-  return {blocked.public_state}
+  space:put_execution(blocked, ff.T.T28.event, run.public_state, command.actor, command.blocking_reason)
+  return blocked.public_state
 end)

@@ -26,9 +26,7 @@ ff.operation('ff_cancel_execution', 'Cancel', function(space, command)
   local source = command.source ~= '' and command.source or run.execution_id
   local changes = {failure_reason = 'cancelled: ' .. command.reason, failure_category = 'cancelled'}
   if holder then changes.ended_by = 'cancel' end
-  ff.finish(space, run, ff.T.T24, {
-    actor = command.actor ~= '' and command.actor or source, reason = command.reason,
-    suspension_reason = 'cancelled', attempt = changes,
-    changes = {cancellation_reason = command.reason, cancelled_by = source},
-  })
+  local actor = command.actor ~= '' and command.actor or source
+  local cancelled = {cancellation_reason = command.reason, cancelled_by = source}
+  ff.finish(space, run, ff.T.T24, actor, command.reason, changes, cancelled, 'cancelled')
 end)

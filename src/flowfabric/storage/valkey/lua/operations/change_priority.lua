@@ -9,10 +9,8 @@ ff.operation('ff_change_priority', 'ChangePriority', function(space, command)
   local run = space:execution(command.execution_id)
   if run.lifecycle_phase == 'terminal' then ff.refuse('execution_not_eligible') end
   local new = ff.clamp_priority(command.priority)
-  local changed = ff.replace(run, {priority = new, last_mutation_at = space.now})
-  space:put_execution(changed, 'priority_changed', {
-    actor = command.actor, before = run.public_state,
-    details = {{'old', ff.digits(run.priority)}, {'new', ff.digits(new)}},
-  })
-  return {run.priority, new}
+  local changed = ff.replace(run, {head = false, priority = new, last_mutation_at = space.now})
+  local details = {{'old', ff.digits(run.priority)}, {'new', ff.digits(new)}}
+  space:put_execution(changed, 'priority_changed', run.public_state, command.actor, '', nil, details)
+  return run.priority, new
 end)

@@ -10,9 +10,9 @@
 --           same tasks; "none" is truthful
 
 local function tasks_of(space, runs)
-  local tasks = {}
-  for i = 1, #runs do tasks[i] = ff.task_parts(space, runs[i]) end
-  return tasks
+  local parts = {nil, nil, nil, nil, nil} -- room for one
+  for i = 1, #runs do ff.task_parts(space, runs[i], parts) end
+  return unpack(parts)
 end
 
 local function living(space, command)
@@ -35,7 +35,7 @@ local function beyond(run, bound)
 end
 
 ff.operation('ff_claim', 'Claim', function(space, command, blobs)
-  local wish = ff.wish_of(command)
+  local wish = ff.wish_of(space.call, command)
   if not space.numbers then space:emit('seen', command, wish) end -- on a cluster the caller says it elsewhere: ff_seen
   local bound = blobs[1] and blobs[1] ~= '' and {score = tonumber(blobs[1]), id = blobs[2]}
   if command.claim_id ~= '' and blobs[3] ~= '' then
@@ -47,10 +47,10 @@ ff.operation('ff_claim', 'Claim', function(space, command, blobs)
   while #runs < command.max_tasks do
     local run = following(space)
     if not run or (bound and beyond(run, bound)) then break end
-    local lease = {
+    local lease = ff.new('Lease', {
       worker_id = command.worker_id, worker_instance_id = command.worker_instance_id,
       lease_id = ff.mint(command.mint, 2 * place), ttl_ms = command.lease_ttl_ms, claim_id = command.claim_id,
-    }
+    })
     runs[#runs + 1] = ff.take(space, run, ff.mint(command.mint, 2 * place + 1), lease)
     place = place + 1
   end

@@ -10,5 +10,5 @@ ff.operation('ff_claim_execution', 'ClaimGranted', function(space, command)
   if run.eligibility_state ~= 'eligible_now' then ff.refuse('execution_not_leaseable') end
   if run.attempt_state == 'attempt_interrupted' then ff.refuse('use_claim_resumed_execution') end
   ff.use_grant(space, run, command.worker_id, 'claim')
-  return {ff.task_parts(space, ff.new_attempt(space, run, command.attempt_id, ff.lease_of(command)))}
+  return unpack(ff.task_parts(space, ff.new_attempt(space, run, command.attempt_id, ff.lease_of(command)), {}))
 end)

@@ -11,5 +11,5 @@ ff.operation('ff_claim_resumed_execution', 'ClaimResumed', function(space, comma
   if run.attempt_state ~= 'attempt_interrupted' then ff.refuse('not_a_resumed_execution') end
   if run.eligibility_state ~= 'eligible_now' then ff.refuse('execution_not_leaseable') end
   ff.use_grant(space, run, command.worker_id, 'resume')
-  return {ff.task_parts(space, ff.resume_attempt(space, run, ff.lease_of(command)))}
+  return unpack(ff.task_parts(space, ff.resume_attempt(space, run, ff.lease_of(command)), {}))
 end)

@@ -10,14 +10,13 @@ ff.operation('ff_complete_execution', 'Complete', function(space, command, blobs
   local run = space:execution(command.execution_id)
   local fence = ff.adopt_fence(run, command, true)
   local before = ff.past_attempt(space, run, fence)
-  if before and before.ended_by == 'complete' then return {run.execution_id, 'completed'} end
+  if before and before.ended_by == 'complete' then return run.execution_id, 'completed' end
   ff.require_lease(space, run, fence)
   if command.result then
-    local result = ff.new('Result', {data = blobs[1], encoding = command.result_encoding})
-    space:emit('result', run.execution_id, run.attempt.index, result)
+    space:emit('result', run.execution_id, run.attempt.index, ff.pack_result(command.result_encoding, blobs[1]))
   end
-  local ended = ff.finish(space, run, ff.T.T13, {actor = ff.actor_of(run, command)})
+  local ended = ff.finish(space, run, ff.T.T13, ff.actor_of(run, command))
   ended.result_encoding, ended.attempt.ended_by = command.result_encoding, 'complete' -- not packed yet, and not told
   if not ff.quiet(ended) then ended.failure_reason, ended.failure_category = '', '' end
-  return {ended.execution_id, ended.public_state}
+  return ended.execution_id, ended.public_state
 end)

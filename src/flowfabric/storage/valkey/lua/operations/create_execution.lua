@@ -53,7 +53,7 @@ local function record(space, command, policy)
     delay_until = row == ff.T.T2 and delay_until or 0,
     execution_deadline_at = math.min(deadline, ff.limits.MAX_INT), attempt = ff.no_attempt(),
   })
-  for i = 1, #row.to, 2 do run[row.to[i]] = row.to[i + 1] end
+  row.apply(run)
   return run
 end
 
@@ -63,7 +63,7 @@ end
 
 ff.operation('ff_create_execution', 'CreateExecution', function(space, command, blobs)
   local known = existing(space, command)
-  if known then return known end
+  if known then return unpack(known) end
   if command.policy.refusal then
     local code, text, field = unpack(command.policy.refusal, 1, 3)
     ff.refuse(code, {unpack(command.policy.refusal, 4)}, field, text)
@@ -78,8 +78,6 @@ ff.operation('ff_create_execution', 'CreateExecution', function(space, command, 
     }), 'create', command.namespace, command.idempotency_key)
   end
   space:emit('payload', run.execution_id, blobs[1], blobs[2])
-  space:put_execution(run, ff.T.T1.event, {
-    actor = command.actor ~= '' and command.actor or command.creator_identity, before = '',
-  })
-  return {'created', run.execution_id, run.public_state}
+  space:put_execution(run, ff.T.T1.event, '', command.actor ~= '' and command.actor or command.creator_identity)
+  return 'created', run.execution_id, run.public_state
 end)

@@ -21,10 +21,9 @@ ff.operation('ff_create_waitpoint', 'CreateWaitpoint', function(space, command)
   space:put('waitpoint', waitpoint, run.execution_id, command.waitpoint_id)
   local pending = ff.without_pending(run, '')
   pending[#pending + 1] = {command.waitpoint_id, expires_at}
-  space:put_execution(ff.replace(run, {pending_waitpoints = pending, last_mutation_at = space.now}),
-    'waitpoint_created', {
-      actor = ff.actor_of(run, command), before = run.public_state,
-      details = {{'waitpoint_id', command.waitpoint_id}, {'waitpoint_key', command.waitpoint_key}},
-    })
-  return {waitpoint.token}
+  local waiting = ff.replace(run, {pending_waitpoints = pending, last_mutation_at = space.now})
+  space:put_execution(waiting, 'waitpoint_created', run.public_state, ff.actor_of(run, command), '', nil, {
+    {'waitpoint_id', command.waitpoint_id}, {'waitpoint_key', command.waitpoint_key},
+  })
+  return waitpoint.token
 end)

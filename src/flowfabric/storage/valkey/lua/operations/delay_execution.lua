@@ -10,10 +10,8 @@ ff.operation('ff_delay_execution', 'Delay', function(space, command)
   local row, actor = ff.T.T16, ff.actor_of(run, command)
   local delayed = ff.set_aside(space, run, row, 'worker_delay')
   delayed.delay_until = command.delay_until
-  delayed = space:put_execution(delayed, row.event, {
-    actor = actor, before = run.public_state, reason = 'worker_delay', lease = run,
-    details = {{'delay_until', ff.digits(command.delay_until)}},
-  })
+  local details = {{'delay_until', ff.digits(command.delay_until)}}
+  delayed = space:put_execution(delayed, row.event, run.public_state, actor, 'worker_delay', run, details)
   delayed = ff.promote_if_due(space, delayed, actor)
-  return {delayed.execution_id, delayed.public_state}
+  return delayed.execution_id, delayed.public_state
 end)

@@ -17,9 +17,9 @@ local function escalate(space, run, suspension)
   for i = 1, #ids do -- they expired with the timeout, which is no more
     space:put('waitpoint', ff.replace(space:get('waitpoint', id, ids[i]), {expires_at = 0}), id, ids[i])
   end
-  return space:put_execution(ff.move(run, ff.T.T23, space.now, {suspension_timeout_at = 0}), ff.T.T23.event, {
-    actor = 'timer', before = run.public_state, details = {{'suspension_id', suspension.suspension_id}},
-  })
+  local stopped = ff.move(run, ff.T.T23, space.now, {suspension_timeout_at = 0})
+  local details = {{'suspension_id', suspension.suspension_id}}
+  return space:put_execution(stopped, ff.T.T23.event, run.public_state, 'timer', '', nil, details)
 end
 
 local function act(space, run, suspension)
@@ -30,21 +30,18 @@ local function act(space, run, suspension)
   if behavior == 'escalate' then return behavior, escalate(space, run, suspension) end
   local reason = 'suspension_timeout:' .. behavior
   local failure = {failure_reason = reason, failure_category = 'timeout'}
-  return behavior, ff.finish(space, run, ENDS[behavior], {
-    actor = 'timer', reason = reason, suspension_reason = 'timed_out_' .. behavior, attempt = failure,
-    changes = failure,
-  })
+  return behavior, ff.finish(space, run, ENDS[behavior], 'timer', reason, failure, failure, 'timed_out_' .. behavior)
 end
 
 ff.operation('ff_expire_suspension', 'ExpireSuspension', function(space, command)
   local run = space:find(command.execution_id)
-  if not run then return {'not_found_cleaned', ''} end
-  if run.lifecycle_phase ~= 'suspended' then return {'not_suspended_cleaned', run.public_state} end
+  if not run then return 'not_found_cleaned', '' end
+  if run.lifecycle_phase ~= 'suspended' then return 'not_suspended_cleaned', run.public_state end
   local suspension = ff.open_suspension(space, run)
-  if not suspension then return {'no_active_suspension_cleaned', run.public_state} end
+  if not suspension then return 'no_active_suspension_cleaned', run.public_state end
   if run.suspension_timeout_at == 0 or run.suspension_timeout_at > space.now then
-    return {'not_yet_due', run.public_state}
+    return 'not_yet_due', run.public_state
   end
   local outcome, changed = act(space, run, suspension)
-  return {outcome, changed.public_state}
+  return outcome, changed.public_state
 end)

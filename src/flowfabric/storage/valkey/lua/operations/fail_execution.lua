@@ -10,8 +10,8 @@ ff.operation('ff_fail_execution', 'Fail', function(space, command)
   local fence = ff.adopt_fence(run, command, true)
   local before = ff.past_attempt(space, run, fence)
   if before and before.ended_by == 'fail' then
-    if before.next_index < 0 then return {'failed'} end
-    return {'retry', before.delay_until, before.next_index}
+    if before.next_index < 0 then return 'failed' end
+    return 'retry', before.delay_until, before.next_index
   end
   ff.require_lease(space, run, fence)
   local actor = ff.actor_of(run, command)
@@ -20,15 +20,11 @@ ff.operation('ff_fail_execution', 'Fail', function(space, command)
       actor = actor, reason = command.reason, category = command.category, detail = command.detail,
       retry_after_ms = command.retry_after_ms, ended_by = 'fail',
     })
-    return {'retry', retried.attempt.delay_until, retried.attempt.next_index}
+    return 'retry', retried.attempt.delay_until, retried.attempt.next_index
   end
-  ff.finish(space, run, ff.T.T15, {
-    actor = actor, reason = command.reason,
-    attempt = {
-      failure_reason = command.reason, failure_category = command.category, failure_detail = command.detail,
-      ended_by = 'fail',
-    },
-    changes = {failure_reason = command.reason, failure_category = command.category},
-  })
-  return {'failed'}
+  ff.finish(space, run, ff.T.T15, actor, command.reason, {
+    failure_reason = command.reason, failure_category = command.category, failure_detail = command.detail,
+    ended_by = 'fail',
+  }, {failure_reason = command.reason, failure_category = command.category})
+  return 'failed'
 end)

@@ -7,8 +7,8 @@
 
 ff.operation('ff_heartbeat_worker', 'HeartbeatWorker', function(space, command)
   local known = ff.living_worker(space, command)
-  if not known or known.registered_at == 0 then return {'not_registered'} end
+  if not known or known.registered_at == 0 then return 'not_registered' end
   local worker = ff.replace(known, {last_heartbeat_at = space.now})
   space:put('worker', worker, command.namespace, command.worker_instance_id)
-  return {'refreshed', ff.worker_expires_at(worker)}
+  return 'refreshed', ff.worker_expires_at(worker)
 end)

@@ -11,9 +11,9 @@ ff.operation('ff_issue_grant_and_claim', 'GrantAndClaim', function(space, comman
   if ff.granted(run, space.now) then ff.refuse('grant_already_exists') end
   if run.attempt_state == 'attempt_interrupted' then
     local lease = ff.lease_of(command, 'issue_grant_and_claim_resumed')
-    return {ff.task_parts(space, ff.resume_attempt(space, run, lease))}
+    return unpack(ff.task_parts(space, ff.resume_attempt(space, run, lease), {}))
   end
   if run.eligibility_state ~= 'eligible_now' then ff.refuse('execution_not_in_eligible_set') end
   local lease = ff.lease_of(command, 'issue_grant_and_claim')
-  return {ff.task_parts(space, ff.new_attempt(space, run, command.attempt_id, lease))}
+  return unpack(ff.task_parts(space, ff.new_attempt(space, run, command.attempt_id, lease), {}))
 end)

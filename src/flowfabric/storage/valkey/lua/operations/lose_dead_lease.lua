@@ -8,8 +8,8 @@
 ff.operation('ff_lose_dead_lease', 'LoseDeadLease', function(space, command)
   local run = space:find(command.execution_id)
   local why = ff.no_lease(run)
-  if why then return {'satisfied', why} end
-  if run.current_worker_instance_id ~= command.worker_instance_id then return {'satisfied', 'held_by_another'} end
+  if why then return 'satisfied', why end
+  if run.current_worker_instance_id ~= command.worker_instance_id then return 'satisfied', 'held_by_another' end
   ff.lose_lease(space, run, ff.T.T8_DEAD, 'worker_dead', command.actor ~= '' and command.actor or 'timer')
-  return {'marked'}
+  return 'marked'
 end)

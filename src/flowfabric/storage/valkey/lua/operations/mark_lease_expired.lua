@@ -16,8 +16,8 @@ end
 ff.operation('ff_mark_lease_expired', 'MarkLeaseExpired', function(space, command)
   local run = space:find(command.execution_id)
   local why = ff.no_lease(run)
-  if why then return {'satisfied', why} end
-  if run.lease_expires_at > space.now then return {'satisfied', 'not_yet_expired'} end
+  if why then return 'satisfied', why end
+  if run.lease_expires_at > space.now then return 'satisfied', 'not_yet_expired' end
   ff.lose_lease(space, run, ff.T.T8, 'expired', 'timer')
-  return {'marked'}
+  return 'marked'
 end)

@@ -21,7 +21,7 @@ local function arrival(space, id, fix, wrong)
   if not fix then return number, number end
   local new = ff.append(space, space.keys.arrivals, 'id', id)
   local hot, rest = space:bytes_of(case.run)
-  redis.call('SET', ff.keys.execution(id), ff.head_of(new, case.told) .. hot .. rest)
+  redis.call('SET', ff.keys.execution(id), ff.head_of(case.run, new, case.told) .. hot .. rest)
   return number, new
 end
 

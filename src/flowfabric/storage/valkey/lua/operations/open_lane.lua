@@ -10,5 +10,5 @@ ff.operation('ff_open_lane', 'OpenLane', function(space, command)
   if not lane then
     space:put('lane', ff.new('Lane', {version = ff.RECORD_VERSION, lane_id = command.lane_id}), command.lane_id)
   end
-  return {lane and lane.paused_at ~= 0 and 'paused' or 'open'}
+  return lane and lane.paused_at ~= 0 and 'paused' or 'open'
 end)

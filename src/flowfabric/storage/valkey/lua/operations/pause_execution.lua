@@ -13,7 +13,5 @@ ff.operation('ff_pause_execution', 'Pause', function(space, command)
   local paused = ff.move(run, row, space.now, {
     paused_at = space.now, blocked_at = space.now, blocking_detail = command.reason, grant = {},
   })
-  space:put_execution(paused, row.event, {
-    actor = command.actor, before = run.public_state, reason = command.reason,
-  })
+  space:put_execution(paused, row.event, run.public_state, command.actor, command.reason)
 end)

@@ -7,10 +7,10 @@
 
 ff.operation('ff_purge_execution', 'Purge', function(space, command)
   local run = space:find(command.execution_id)
-  if not run then return {'not_found_cleaned', ''} end
-  if run.lifecycle_phase ~= 'terminal' then return {'not_terminal', run.public_state} end
-  if run.completed_at + run.retention_ms > space.now then return {'not_yet_due', run.public_state} end
+  if not run then return 'not_found_cleaned', '' end
+  if run.lifecycle_phase ~= 'terminal' then return 'not_terminal', run.public_state end
+  if run.completed_at + run.retention_ms > space.now then return 'not_yet_due', run.public_state end
   space:drop(run)
-  space:emit('purge', run.execution_id)
-  return {'purged', ''}
+  space:emit('purge', run.execution_id, run.total_attempt_count)
+  return 'purged', ''
 end, {'allow-oom'})

@@ -9,7 +9,7 @@
 ff.operation('ff_put_step', 'PutStep', function(space, command, blobs)
   local run = ff.hold(space, command)
   local known = space:get('step', run.execution_id, command.step_name)
-  if known then return {'existing', ff.pack(known)} end
+  if known then return 'existing', ff.pack(known) end
   if run.step_count >= ff.limits.MAX_STEPS then
     ff.refuse('step_limit_exceeded', {ff.digits(ff.limits.MAX_STEPS)})
   end
@@ -22,8 +22,7 @@ ff.operation('ff_put_step', 'PutStep', function(space, command, blobs)
     step_count = run.step_count + 1, next_step_index = math.max(run.next_step_index, call_index + 1),
     last_mutation_at = space.now,
   })
-  space:put_execution(changed, 'step', {
-    actor = ff.actor_of(run, command), before = run.public_state, details = {{'name', command.step_name}},
-  })
-  return {'stored'}
+  local actor = ff.actor_of(run, command)
+  space:put_execution(changed, 'step', run.public_state, actor, '', nil, {{'name', command.step_name}})
+  return 'stored'
 end)

@@ -13,5 +13,5 @@ ff.operation('ff_reclaim_execution', 'Reclaim', function(space, command)
     ff.refuse_and_keep('max_retries_exhausted', {ff.digits(ff.reclaim_cap(run, command.max_reclaim_count))})
   end
   ff.use_grant(space, run, command.worker_id, 'reclaim')
-  return {ff.task_parts(space, ff.reclaim(space, run, command.attempt_id, ff.lease_of(command)))}
+  return unpack(ff.task_parts(space, ff.reclaim(space, run, command.attempt_id, ff.lease_of(command)), {}))
 end)

@@ -18,6 +18,6 @@ ff.operation('ff_register_worker', 'RegisterWorker', function(space, command)
     registered_at = registered_at ~= 0 and registered_at or space.now,
   })
   space:put('worker', worker, command.namespace, command.worker_instance_id)
-  if registered_at == 0 then return {'registered'} end
-  return {'refreshed', ff.worker_expires_at(worker)}
+  if registered_at == 0 then return 'registered' end
+  return 'refreshed', ff.worker_expires_at(worker)
 end)

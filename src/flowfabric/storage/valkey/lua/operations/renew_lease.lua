@@ -13,5 +13,5 @@ ff.operation('ff_renew_lease', 'Renew', function(space, command)
     lease_expires_at = expires_at, lease_last_renewed_at = space.now,
     lease_renewal_deadline = space.now + math.floor(command.lease_ttl_ms * 2 / 3),
   }))
-  return {expires_at}
+  return expires_at
 end)

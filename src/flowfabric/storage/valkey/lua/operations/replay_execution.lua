@@ -46,9 +46,7 @@ ff.operation('ff_replay_execution', 'Replay', function(space, command)
     pending_requested_by = command.requested_by ~= '' and command.requested_by or command.actor,
     pending_previous_index = run.attempt.index,
   })
-  space:put_execution(replayed, row.event, {
-    actor = command.actor, before = run.public_state, reason = command.reason,
-    details = {{'replay_count', ff.digits(replayed.replay_count)}},
-  })
-  return {replayed.public_state}
+  local details = {{'replay_count', ff.digits(replayed.replay_count)}}
+  space:put_execution(replayed, row.event, run.public_state, command.actor, command.reason, nil, details)
+  return replayed.public_state
 end)

@@ -11,5 +11,5 @@ ff.operation('ff_resume_execution', 'ResumeExecution', function(space, command)
   if not suspension then ff.refuse('execution_not_suspended') end
   if not ff.as('Condition', suspension.condition).operator_override then ff.refuse('resume_condition_not_met') end
   local resumed = ff.end_suspension(space, run, 'resumed_by_operator', command.actor, command.resume_delay_ms)
-  return {resumed.public_state}
+  return resumed.public_state
 end)

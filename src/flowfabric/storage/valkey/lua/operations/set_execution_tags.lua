@@ -20,8 +20,6 @@ ff.operation('ff_set_execution_tags', 'SetTags', function(space, command)
   if #tags > most then
     ff.refuse('invalid_input', {}, 'tags', 'an execution has at most ' .. ff.digits(most) .. ' tags')
   end
-  local tagged = ff.replace(run, {tags = tags, last_mutation_at = space.now})
-  space:put_execution(tagged, 'tagged', {
-    actor = command.actor, before = run.public_state, details = command.tags,
-  })
+  local tagged = ff.replace(run, {head = false, tags = tags, last_mutation_at = space.now})
+  space:put_execution(tagged, 'tagged', run.public_state, command.actor, '', nil, command.tags)
 end)

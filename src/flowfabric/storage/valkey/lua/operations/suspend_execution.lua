@@ -67,10 +67,8 @@ local function set_aside(space, run, command, suspension)
   aside.suspension_timeout_at = suspension.timeout_at
   aside.blocking_reason = ff.blocking_of[suspension.reason_code] or 'waiting_for_signal'
   aside.pending_waitpoints = ff.without_pending(run, suspension.waitpoint_id)
-  space:put_execution(aside, ff.T.T18.event, {
-    actor = ff.actor_of(run, command), before = run.public_state, reason = suspension.reason_code,
-    lease = run, details = ff.wait_details(suspension),
-  })
+  local actor, details = ff.actor_of(run, command), ff.wait_details(suspension)
+  space:put_execution(aside, ff.T.T18.event, run.public_state, actor, suspension.reason_code, run, details)
 end
 
 local function go_on(space, run, command, suspension, waitpoint, closer)
@@ -81,16 +79,14 @@ local function go_on(space, run, command, suspension, waitpoint, closer)
   local went_on = ff.move(ff.keep_wait(space, run, suspension), ff.T.T19, now, {
     pending_waitpoints = ff.without_pending(run, suspension.waitpoint_id),
   })
-  space:put_execution(went_on, ff.T.T19.event, {
-    actor = ff.actor_of(run, command), before = run.public_state, reason = suspension.reason_code,
-    details = ff.wait_details(suspension),
-  })
+  local actor, details = ff.actor_of(run, command), ff.wait_details(suspension)
+  space:put_execution(went_on, ff.T.T19.event, run.public_state, actor, suspension.reason_code, nil, details)
   return suspension, {waitpoint}, ff.satisfying(space, run, suspension)
 end
 
 ff.operation('ff_suspend_execution', 'Suspend', function(space, command)
   local answer = ff.remembered_suspension(space, command)
-  if answer then return {answer} end
+  if answer then return answer end
   if command.timeout_at and command.timeout_at + ff.limits.TIMEOUT_PAST_TOLERANCE_MS < space.now then
     ff.refuse('invalid_input', {}, 'timeout_at', 'timeout_at_in_past')
   end
@@ -112,5 +108,5 @@ ff.operation('ff_suspend_execution', 'Suspend', function(space, command)
   for i = 1, #waitpoints do space:put('waitpoint', waitpoints[i], run.execution_id, waitpoints[i].waitpoint_id) end
   answer = ff.suspend_answer(suspension, waitpoints, closer ~= nil, signals)
   ff.remember_suspension(space, command, answer, suspension.timeout_at)
-  return {answer}
+  return answer
 end)

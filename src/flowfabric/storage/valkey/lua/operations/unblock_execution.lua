@@ -21,8 +21,6 @@ ff.operation('ff_unblock_execution', 'Unblock', function(space, command)
   local free = ff.move(run, ff.T.T29, space.now, {
     blocking_detail = '', blocked_at = 0, paused_at = 0, delay_until = 0,
   })
-  space:put_execution(free, ff.T.T29.event, {
-    actor = command.actor, before = run.public_state, reason = run.blocking_reason,
-  })
-  return {free.public_state}
+  space:put_execution(free, ff.T.T29.event, run.public_state, command.actor, run.blocking_reason)
+  return free.public_state
 end)

@@ -25,5 +25,5 @@ ff.operation('ff_unpause_execution', 'Unpause', function(space, command)
   local row, changes = ff.T.T29_UNPAUSE, derived(run, space.now)
   changes.paused_at, changes.blocked_at, changes.blocking_detail = 0, 0, ''
   local unpaused = ff.move(run, row, space.now, changes)
-  space:put_execution(unpaused, row.event, {actor = command.actor, before = run.public_state})
+  space:put_execution(unpaused, row.event, run.public_state, command.actor)
 end)
