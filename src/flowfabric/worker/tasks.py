@@ -56,7 +56,7 @@ from flowfabric.model.contracts.waiting import (
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker.faults import TaskConsumed, is_loss
-from flowfabric.worker.renewal import Hold
+from flowfabric.worker.holds import Hold
 from flowfabric.worker.sending import transient
 
 if TYPE_CHECKING:

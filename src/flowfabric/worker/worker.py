@@ -34,8 +34,9 @@ from flowfabric.storage.minting import new_uuid
 from flowfabric.storage.sqlite import SqliteStore
 from flowfabric.worker.faults import WorkerAtCapacity
 from flowfabric.worker.handlers import WorkerSettings
+from flowfabric.worker.holds import Hold
 from flowfabric.worker.layers import Layer, layered
-from flowfabric.worker.renewal import Borrowed, Hold, Renewer, Renewing
+from flowfabric.worker.renewal import Borrowed, Renewer, Renewing
 from flowfabric.worker.sending import Backoff, Outbox, transient
 from flowfabric.worker.tasks import ClaimedTask
 from flowfabric.worker.watching import Watch
