@@ -20,6 +20,7 @@ class Hold:
     __slots__ = (
         "asked",
         "begun",
+        "counts",
         "doubt",
         "execution_id",
         "expires",
@@ -45,6 +46,8 @@ class Hold:
         self.doubt: FlowFabricError | None = None
         """Why nobody knows whether the last renewal was done; it is asked for again soon."""
         self.failures = 0
+        self.counts = False
+        """Whether the next failure is counted: one in a third of a life is, however often it is tried again."""
         self.loss: FlowFabricError | None = None
         self.on_loss: Callable[[FlowFabricError], None] | None = None
         """Called once, in the loop of the handlers."""

@@ -146,9 +146,9 @@ class Renewer:
                     self._watch.look(now - wake, self._ttl)
                 if now >= due:
                     due = now + self._interval
-                    self._begin(self._due(now), counts=True)
+                    self._begin(self._due(now))
                 else:
-                    self._begin(self._doubtful(now), counts=False)
+                    self._begin(self._doubtful(now))
         finally:
             for call in self._calls:
                 call.cancel()
@@ -159,6 +159,8 @@ class Renewer:
     def _due(self, now: float) -> list[Hold]:
         """Name the leases that a later turn might not save; younger ones can wait for it, unless in doubt."""
         old = [hold for hold in self._kept() if now - hold.since > self._ttl / 6]
+        for hold in old:
+            hold.counts = True
         return [*self._doubtful(now), *(hold for hold in old if hold.doubt is None and not hold.asked)]
 
     def _doubtful(self, now: float) -> list[Hold]:
@@ -179,17 +181,17 @@ class Renewer:
         kept = [hold for hold in self._kept() if hold.doubt is not None]
         return [hold for hold in kept if not hold.asked and now < hold.expires]
 
-    def _begin(self, holds: Sequence[Hold], *, counts: bool) -> None:
+    def _begin(self, holds: Sequence[Hold]) -> None:
         """Ask for renewals without waiting for them: one call that hangs must not keep the others from being asked."""
         now = time.monotonic()
         for hold in holds:
             hold.asked = now
         for start in range(0, len(holds), CHUNK):
-            call = asyncio.create_task(self._call(holds[start : start + CHUNK], now, counts=counts))
+            call = asyncio.create_task(self._call(holds[start : start + CHUNK], now))
             self._calls.add(call)
             call.add_done_callback(self._calls.discard)
 
-    async def _call(self, holds: Sequence[Hold], now: float, *, counts: bool) -> None:
+    async def _call(self, holds: Sequence[Hold], now: float) -> None:
         # After a whole life there is nothing left that an answer could save.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._ttl):
@@ -198,12 +200,11 @@ class Renewer:
         answered = [hold for hold in holds if hold.asked == now]
         for hold in answered:
             hold.asked = 0.0
-        undecided = [hold for hold in answered if hold.doubt is not None and hold.loss is None]
-        if counts and undecided:
-            for hold in undecided:
-                hold.failures += 1
-            why = undecided[-1].doubt
-            log.warning("renewal of %d leases failed, tried again: %s", len(undecided), why)
+        failed = [hold for hold in answered if hold.doubt is not None and hold.loss is None and hold.counts]
+        for hold in failed:
+            hold.failures, hold.counts = hold.failures + 1, False
+        if failed:
+            log.warning("renewal of %d leases failed, tried again: %s", len(failed), failed[-1].doubt)
 
     async def _connected(self) -> Renewing:
         """Return the connection of this thread; one that cannot be opened is tried again with the next call."""
