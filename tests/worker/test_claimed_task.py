@@ -17,6 +17,8 @@ from flowfabric.model.contracts.create import RevokeLease
 from flowfabric.model.contracts.lease import IssueClaimGrant, IssueReclaimGrant, TerminalFailed
 from flowfabric.model.contracts.waiting import SatisfiedAtOnce, Suspended
 from flowfabric.model.errors import FlowFabricError, InvalidInput, OwnershipLost, Unreachable
+from flowfabric.model.ids import spread
+from flowfabric.storage.minting import new_uuid
 from flowfabric.worker import TaskConsumed, Worker, WorkerSettings, verify_and_deliver
 from flowfabric.worker.bridge import TokenMismatch, UnknownWaitpoint
 from flowfabric.worker.faults import WorkerAtCapacity
@@ -144,8 +146,12 @@ async def test_suspending_and_the_signals_that_end_it(place: Place) -> None:
         outcome = await (await one(worker)).suspend(single("approval"), timeout="1d")
         assert isinstance(outcome, Suspended)
         point = outcome.waitpoint
-        with pytest.raises(TokenMismatch):
-            await verify_and_deliver(place.store, id_, point.waitpoint_id, "wrong", "go")
+        for wrong in ("wrong", "", "\ud800", point.waitpoint_token.upper()):
+            with pytest.raises(TokenMismatch):
+                await verify_and_deliver(place.store, id_, point.waitpoint_id, wrong, "go")
+        nobody = spread(new_uuid(), place.store.partitions)
+        with pytest.raises(UnknownWaitpoint):
+            await verify_and_deliver(place.store, nobody, point.waitpoint_id, point.waitpoint_token, "go")
         await verify_and_deliver(place.store, id_, point.waitpoint_id, point.waitpoint_token, "go", b"1")
         task = await one(worker)
         (signal,) = await task.resume_signals()
