@@ -38,7 +38,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--live", action="store_true", help="show it anew whenever something happens")
     parser.add_argument("--lane", default="", help="only of this lane")
     parser.add_argument(
-        "--state", action="append", default=[], choices=[*Public, "eligible"], metavar="STATE",
+        "--state", action="append", default=[], choices=[*map(str, Public), "eligible"], metavar="STATE",
         help=f"only in this state; may be repeated: {', '.join(Public)}, or eligible",
     )  # fmt: skip
     parser.add_argument("--kind", default="", help="only of this kind")

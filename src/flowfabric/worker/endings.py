@@ -55,7 +55,13 @@ def ending(task: ClaimedTask, error: BaseException) -> Fail | Release | None:
         if not isinstance(stop, Stopping):
             return None
         return Release(execution_id=task.execution_id, fence=task.task.fence, reason=str(stop))
-    return failure(task, error)
+    failed = failure(task, error)
+    # No more than information: the run keeps the reason and the traceback, and a retry may follow.
+    log.info(
+        "%s of %s failed (attempt %d, %s): %s",
+        task.execution_kind, task.execution_id, task.attempt_index, failed.category, failed.reason,
+    )  # fmt: skip
+    return failed
 
 
 def _inside(error: BaseException, kind: type[E]) -> E | None:
