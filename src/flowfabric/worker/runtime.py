@@ -98,7 +98,7 @@ class Runtime:
     ) -> None:
         if not handlers:
             raise invalid("handlers", "a worker needs at least one task to run")
-        given = settings or WorkerSettings()
+        given = (settings or WorkerSettings()).checked()
         lanes = given.lanes or tuple(dict.fromkeys(handler.lane for handler in handlers.values()))
         self.settings = replace(given, lanes=lanes)
         """What it was given, and the lanes that follow from its handlers."""

@@ -67,6 +67,7 @@ class Worker:
         permits: int = 0,
         watch: Watch | None = None,
     ) -> None:
+        settings = settings.checked()
         if not settings.lanes:
             raise invalid("lanes", "name at least one lane")
         self.store = store
@@ -82,7 +83,7 @@ class Worker:
         self._owns_store = False
         self._unanswered: Claim | None = None
         self._numbers = itertools.count(1)
-        self._permits = permits or max(1, settings.concurrency)
+        self._permits = permits or settings.concurrency
         self._tasks: tuple[asyncio.Task[None], ...] = ()
 
     @classmethod
