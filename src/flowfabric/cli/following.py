@@ -11,8 +11,8 @@ from flowfabric.app import AttemptStarted, Frame
 from flowfabric.app.stream import follow
 from flowfabric.app.views import frame_of, start_of
 from flowfabric.cli.desk import Desk, command
-from flowfabric.cli.times import moment
 from flowfabric.model.contracts.reads import ListAttempts, TailStream
+from flowfabric.model.times import moment
 
 PAGE: Final = 100
 

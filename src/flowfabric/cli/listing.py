@@ -10,7 +10,6 @@ import msgspec
 
 from flowfabric.cli.desk import Desk, command, short_id
 from flowfabric.cli.screen import CLEAR, Picture
-from flowfabric.cli.times import since, span
 from flowfabric.model import checks
 from flowfabric.model.contracts.reads import (
     LaneView,
@@ -23,6 +22,7 @@ from flowfabric.model.contracts.reads import (
 from flowfabric.model.errors import invalid
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Public
+from flowfabric.model.times import since, span
 from flowfabric.server.shapes import summary, waitpoint
 from flowfabric.worker.steps import SLEEPING
 

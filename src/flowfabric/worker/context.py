@@ -403,6 +403,9 @@ class Context:
             waitpoint = await ctx.create_waitpoint("approval")
             await ctx.step("mail", send_mail, waitpoint.id, waitpoint.token)
             answer = await ctx.wait_for_signal("approve", waitpoint=waitpoint)
+
+        Send the token inside a step: it is a secret, so it is not stored but read again whenever the handler runs, and
+        it is empty when the waitpoint is closed already.
         """
         name, place = self._steps.ask(f"{WAITPOINT}{key}@{self.attempt}")
         id_ = str(uuid.uuid5(uuid.UUID(self._task.attempt_id), name))

@@ -63,7 +63,7 @@ class Waitpoint:
     key: str
     """The name that the handler gave it."""
     token: str
-    """What `Run.signal` takes as `token`: a secret, so it is not shown."""
+    """What `Run.signal` takes as `token`: a secret, so it is not shown. Empty when the waitpoint is closed."""
 
     def __repr__(self) -> str:
         return f"Waitpoint(id={self.id!r}, key={self.key!r}, token=…)"
