@@ -116,3 +116,12 @@ def test_options_that_no_store_takes_are_refused_where_they_are_written(
 ) -> None:
     with pytest.raises(InvalidInput, match=says):
         FlowFabric().task(**options)(fetch)
+
+
+async def test_what_is_no_call_is_not_submitted_with_others() -> None:
+    app = FlowFabric()
+    app.task(fetch)
+    with pytest.raises(
+        TypeError, match=r"calls\[1\] is a str: submit_many takes what app.call\(task, …\) returns"
+    ):
+        await app.submit_many([app.call(fetch, "http://a"), "http://b"])  # type: ignore[arg-type]

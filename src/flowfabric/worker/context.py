@@ -22,7 +22,7 @@ from flowfabric.model.contracts.reads import ReadToken
 from flowfabric.model.contracts.streams import FrameInput, PutStep, StepExisting
 from flowfabric.model.contracts.wait_results import WaitResult, unpack_wait
 from flowfabric.model.contracts.waiting import Binding, SatisfiedAtOnce, Suspend
-from flowfabric.model.errors import FlowFabricError, NotOffered
+from flowfabric.model.errors import FlowFabricError, NotOffered, invalid
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker.calls import Call
 from flowfabric.worker.faults import LeaseLost, Suspended, WaitTimeout, is_loss
@@ -521,6 +521,8 @@ class Context:
 
     async def summary(self, patch: Mapping[str, Any]) -> None:
         """Merge a patch into the summary document of this attempt (JSON Merge Patch: null deletes)."""
+        if not isinstance(patch, Mapping):
+            raise invalid("patch", f"give names and their values, not {type(patch).__qualname__}")
         data, _ = encode_value(dict(patch))
         await self._emit(
             FrameInput(

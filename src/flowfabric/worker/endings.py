@@ -133,6 +133,8 @@ def reason_of(error: BaseException) -> str:
     text = str(error)
     if isinstance(error, _PLAIN):
         return text
+    if isinstance(error, BaseExceptionGroup):
+        text = f"{error.message}: {'; '.join(map(reason_of, _parts(error)))}"
     name = type(error).__qualname__
     return f"{name}: {text}" if text else name
 
