@@ -17,7 +17,7 @@ def add(x: int, y: int) -> int:
 
 
 # @app.task(bind=True, autoretry_for=(ConnectionError,), max_retries=3, retry_backoff=True, queue="mail", time_limit=60)
-@app.task(retries=3, backoff=Backoff("10ms"), lane="mail", timeout="1m")
+@app.task(retry_on=ConnectionError, retries=3, backoff=Backoff("10ms"), lane="mail", timeout="1m")
 def send_mail(ctx: SyncContext, to: str) -> str:
     """`self` is the context; `self.retry(countdown=…)` is `raise Retry(after=…)`; a queue is a lane."""
     if ctx.attempt == 0:

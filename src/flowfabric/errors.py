@@ -46,6 +46,7 @@ from flowfabric.model.errors import (
     Unreplicated,
     from_code,
 )
+from flowfabric.worker.bridge import TokenMismatch, UnknownWaitpoint
 from flowfabric.worker.faults import (
     DeadlinePassed,
     Interrupted,
@@ -59,9 +60,11 @@ from flowfabric.worker.faults import (
     WaitTimeout,
     WorkerAtCapacity,
 )
+from flowfabric.worker.layers import CircuitOpen
 
 __all__ = [
     "BY_CODE",
+    "CircuitOpen",
     "Conflict",
     "Corruption",
     "DeadlinePassed",
@@ -100,8 +103,10 @@ __all__ = [
     "TaskExpired",
     "TaskFailed",
     "TaskSkipped",
+    "TokenMismatch",
     "Unauthorized",
     "UnknownTask",
+    "UnknownWaitpoint",
     "Unreachable",
     "Unreplicated",
     "WaitTimeout",

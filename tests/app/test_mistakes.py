@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flowfabric import Context, FlowFabric, SyncContext, TaskFailed
+from flowfabric import Backoff, Context, FlowFabric, SyncContext, TaskFailed
+from flowfabric.errors import InvalidInput
 from flowfabric.testing import Lab
 
 
@@ -64,3 +66,62 @@ async def test_a_step_of_what_a_function_returned(function: Callable[..., Any]) 
         await asyncio.wait_for(result_of(function, "http://a"), 30)
     assert "step 'fetch' needs a function and its arguments" in failure.value.reason
     assert "coroutine" in failure.value.reason
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"concurrency": -1}, "concurrency: -1 is no count"),
+        ({"concurrency": "4"}, "concurrency: '4' is no count"),
+        ({"prefetch": -5}, "prefetch: -5 is no count"),
+        ({"lease_ttl": 0}, "lease_ttl: 0 is out of range: from 1s to 1h"),
+        ({"lease_ttl": "2h"}, "lease_ttl: '2h' is out of range"),
+        ({"lanes": "mail"}, r"lanes: give a list, such as \['mail'\]"),
+        ({"lanes": [""]}, "lanes: must not be empty"),
+        ({"capabilities": "gpu"}, r"capabilities: give a list, such as \['gpu'\]"),
+        ({"capabilities": ["a,b"]}, r"capabilities: names without spaces and commas.*comma_in_token"),
+        ({"worker_id": "x" * 500}, "worker_id: is 500 bytes long"),
+        ({"grace": -1}, "grace: -1 is out of range"),
+    ],
+)
+def test_a_worker_that_would_wait_in_vain_is_refused_at_once(settings: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        FlowFabric().worker(**settings)
+
+
+async def test_a_worker_without_concurrency_does_one_thing_at_a_time(tmp_path: Path) -> None:
+    app = FlowFabric(str(tmp_path / "work.db"))
+    app.task(fetch)
+    async with app.worker(concurrency=0) as worker:
+        assert worker.settings.concurrency == 1
+        assert await (await app.submit(fetch, "http://a")).result(timeout="30s") == "http://a"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"retries": -1}, "retries: -1 is no count"),
+        ({"retries": 1.5}, "retries: 1.5 is no count"),
+        ({"retries": 1, "backoff": Backoff(factor=-1)}, "backoff.factor: -1 is no factor"),
+        ({"retries": 1, "backoff": Backoff("x")}, "backoff.first: 'x' is no duration"),
+        ({"capabilities": "gpu"}, r"capabilities: give a list, such as \['gpu'\]"),
+        ({"capabilities": [""]}, "capabilities: names without spaces"),
+        ({"priority": "high"}, "priority: 'high' is no whole number"),
+        ({"lane": "x" * 300}, "lane: is 300 bytes long"),
+        ({"timeout": "1 hour"}, "timeout: '1 hour' is no duration"),
+    ],
+)
+def test_options_that_no_store_takes_are_refused_where_they_are_written(
+    options: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        FlowFabric().task(**options)(fetch)
+
+
+async def test_what_is_no_call_is_not_submitted_with_others() -> None:
+    app = FlowFabric()
+    app.task(fetch)
+    with pytest.raises(
+        TypeError, match=r"calls\[1\] is a str: submit_many takes what app.call\(task, …\) returns"
+    ):
+        await app.submit_many([app.call(fetch, "http://a"), "http://b"])  # type: ignore[arg-type]

@@ -38,6 +38,8 @@ BUSY = f"{__name__}.Busy"
         ([Exception], Permanent(), 1, "permanent"),
         ("timeout", ValueError(), 1, "handler_error"),
         (["handler_error"], ValueError(), 2, "handler_error"),
+        ((), ValueError(), 1, "handler_error"),
+        ((), Retry(after=0), 2, "retry"),
         (["transient"], ValueError(), 2, "handler_error"),
         (Busy, ExceptionGroup("", [Busy(), ExceptionGroup("", [Busy()])]), 2, BUSY),
         (Busy, ExceptionGroup("", [Busy(), ValueError()]), 1, "handler_error"),

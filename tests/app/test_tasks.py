@@ -67,7 +67,7 @@ def test_second_task_of_a_kind_is_refused_and_the_first_is_named() -> None:
     ("options", "field"),
     [
         ({"name": "a@2"}, "name"), ({"version": 0}, "version"), ({"timeout": "soon"}, "timeout"),
-        ({"deadline": -1}, "deadline"), ({"backoff": "1s"}, "retries"), ({"retries": -1}, "policy"),
+        ({"deadline": -1}, "deadline"), ({"backoff": "1s"}, "retries"), ({"retries": -1}, "retries"),
         ({"capabilities": ["a,b"]}, ""), ({"executor": "moon"}, "executor"), ({"executor": "loop"}, "executor"),
         ({"tags": {"Bad Key": "x"}}, "tags"), ({"retries": 1, "backoff": Backoff("never")}, "backoff.first"),
     ],

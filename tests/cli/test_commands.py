@@ -189,8 +189,16 @@ async def test_operators_pause_cancel_and_replay(place: Place, ff: Ff) -> None:
     assert ended["public_state"] == "cancelled"
     assert (await place.run(execution_id)).cancellation_reason == "a mistake"
     again = await ff("cancel", end(execution_id))
-    assert again.code == 1
+    assert (again.code, again.err) == (1, f"ff: there is nothing to cancel: {execution_id} is cancelled\n")
+    for verb, rule in (
+        ("pause", "only what does not run yet can be paused"),
+        ("unpause", "it is not paused"),
+    ):
+        refused = await ff(verb, end(execution_id))
+        assert (refused.code, refused.err) == (1, f"ff: {rule}: {execution_id} is cancelled\n")
     assert (await ff.json("replay", end(execution_id)))["public_state"] == "waiting"
+    refused = await ff("replay", end(execution_id))
+    assert refused.err == f"ff: only what has ended can be replayed: {execution_id} is waiting\n"
     async with place.runtime(greet):
         assert await place.result(execution_id) == "hello, x"
     both = await ff("replay", end(execution_id), "--keep-steps", "--from-step", "a")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -44,13 +45,16 @@ async def nap(ctx: Context) -> None:
 
 @asynccontextmanager
 async def running(
-    folder: Path, *arguments: str, stdin: int = asyncio.subprocess.PIPE
+    folder: Path,
+    *arguments: str,
+    stdin: int = asyncio.subprocess.PIPE,
+    stderr: int = asyncio.subprocess.STDOUT,
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     """Start `ff` where an app lies, and be sure that it ends."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("FF_")}
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "flowfabric.cli", *arguments, cwd=folder, env=environ, stdin=stdin,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        stdout=asyncio.subprocess.PIPE, stderr=stderr,
     )  # fmt: skip
     try:
         yield process
@@ -79,6 +83,20 @@ async def test_a_worker_runs_an_app_until_it_is_told_to_stop(place: Place, ff: F
         assert await place.result(await place.submit("greet", {"name": "Ada"})) == "HELLO, Ada"
         assert [each["worker_id"] for each in await ff.json("workers")] == ["painter"]
         worker.send_signal(signal.SIGTERM)
+        assert await worker.wait() == 0
+
+
+async def test_a_worker_says_what_it_does(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(APP, "utf-8")
+    async with running(tmp_path, "worker", "shop", "--store", place.url, "--json") as worker:
+        begun = json.loads(await until(worker, "takes"))
+        assert "takes greet, hang, nap from default, 16 at a time" in begun["message"]
+        execution_id = await place.submit("greet", {"nmae": "Ada"})
+        failed = json.loads(await until(worker, "failed"))
+        wanted = f"greet of {execution_id} failed (attempt 0, invalid_input): name"
+        assert (failed["level"], failed["message"].startswith(wanted)) == ("info", True), failed
+        worker.send_signal(signal.SIGTERM)
+        assert "stops" in json.loads(await until(worker, "stops"))["message"]
         assert await worker.wait() == 0
 
 
@@ -131,6 +149,24 @@ async def test_dev_serves_works_and_reloads(backend: Backend, code: Path) -> Non
             "worker-2 is started anew: asked to", "worker-3 runs shop:app",
         )  # fmt: skip
         dev.stdin.write(b"q\n")
+        assert await dev.wait() == 0
+
+
+async def test_dev_tells_programs_what_happens(backend: Backend, code: Path) -> None:
+    told = asyncio.subprocess.PIPE
+    async with running(
+        code, "dev", "shop:app", "--json", *backend.flags, *LOCAL, "--submit", "greet name=Ada", stderr=told
+    ) as dev:
+        assert dev.stdout is not None
+        lines: list[dict[str, object]] = []
+        while not lines or lines[-1].get("event") != "completed":
+            line = await dev.stdout.readline()
+            assert line, lines
+            lines.append(json.loads(line))
+        assert {line["execution_id"] for line in lines} == {lines[0]["execution_id"]}
+        assert [line["event"] for line in lines if "event" in line] == ["created", "claimed", "completed"]
+        assert [line["payload"] for line in lines if line.get("type") == "log"] == ["Ada is greeted"]
+        dev.terminate()
         assert await dev.wait() == 0
 
 

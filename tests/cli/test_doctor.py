@@ -8,8 +8,10 @@ from typing import Any
 
 from flowfabric.cli import doctor_valkey
 from flowfabric.storage.sqlite.connection import migrations
+from flowfabric.storage.valkey.boot import MARK
 from flowfabric.storage.valkey.client import Client
 from support.commands import Ff
+from support.valkey import empty_server
 from support.working import Place
 
 
@@ -94,6 +96,22 @@ async def test_who_looks_changes_nothing(tmp_path: Path) -> None:
     db.close()
     assert (ended.code, "`ff migrate`" in ended.out) == (1, old > 0)
     assert (looked.code, "run `ff migrate`" in looked.out) == (1, True)
+
+
+async def test_a_look_at_valkey_asks_the_server() -> None:
+    assert (await Ff("valkey://127.0.0.1:1/0")("migrate", "--look")).code == 4
+    async with empty_server() as server:
+        ff = Ff(server.url)
+        empty = await ff("migrate", "--look", "--json")
+        assert (empty.code, empty.json["before"], empty.json["changed"]) == (1, 0, False)
+        made = await ff.json("migrate")
+        assert (made["before"], made["changed"]) == (0, True)
+        assert (await ff.json("migrate", "--look"))["before"] == made["newest"]
+        client = Client(server.url)
+        await client.call("HSET", MARK, "format", 1)
+        client.close()
+        old = await ff("migrate", "--look")
+        assert (old.code, old.err) == (4, "ff: format 1 was never released; use an empty database\n")
 
 
 async def test_a_server_migrates_its_store_itself() -> None:

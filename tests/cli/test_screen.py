@@ -7,7 +7,7 @@ import io
 import pytest
 
 from flowfabric.cli.screen import Screen, fitted
-from flowfabric.cli.times import moment, since, span
+from flowfabric.model.times import moment, since, span
 
 
 class Terminal(io.StringIO):
@@ -70,3 +70,6 @@ def test_times_are_for_people() -> None:
     assert [span(ms) for ms in (5, 1_500, 90_000, 7_200_000, 200_000_000)] == ["5ms", "1s", "1m", "2h", "2d"]
     assert (since(1_000, 4_000), since(9_000, 4_000), since(0, 4_000)) == ("3s ago", "in 5s", "")
     assert moment(1_700_000_000_123) == "2023-11-14 22:13:20.123Z"
+    assert moment(1_700_000_000_123, to_the_second=True) == "2023-11-14 22:13:20Z"
+    assert moment(2**53 - 1) == "9007199254740991"  # beyond any calendar
+    assert moment(0) == ""

@@ -122,6 +122,7 @@ def test_bytes_without_a_name_are_read_as_the_codec_writes() -> None:
     [
         (review, b"", "doc", "missing"),
         (review, b'{"pages":1}', "doc", "missing"),
+        (review, b"{}", "doc", "missing"),
         (review, b'{"doc":"x","other":1}', "other", "review takes doc, pages, strict"),
         (review, b'{"doc":1}', "doc", "Expected `str`, got `int`"),
         (review, b"3", "doc", "Expected `str`, got `int`"),

@@ -95,7 +95,9 @@ async def test_the_tutorial_does_what_it_says(tmp_path: Path, store: str) -> Non
         assert "waiting" in await shell.type(submit)
         run = (await shell.type('echo "$RUN"')).strip()
         shown = await shell.type(dies)
-        assert shown.startswith("researching volcanoes\nwriting\n")
+        first, rest = shown.split("\n", 1)
+        assert "takes article from default" in first
+        assert rest.startswith("researching volcanoes\nwriting\n")
         assert "Killed" in shown
         assert re.search(r"article +active", await shell.type(look))
 

@@ -378,6 +378,25 @@ async def test_a_crash_that_never_happens_fails_the_test() -> None:
         await lab.__aexit__(None, None, None)
 
 
+async def test_a_crash_that_must_happen_in_a_block() -> None:
+    async with Lab(app) as lab:
+        with lab.crash_after("two") as crash:
+            run = await lab.submit(three)
+            await lab.settle()
+        assert crash.happened
+        await lab.assert_state(run, "completed")
+        with pytest.raises(ZeroDivisionError), lab.crash_during("two"):
+            1 / 0  # noqa: B018 - what goes wrong in the block is not hidden
+        await lab.result(await lab.submit(three))
+        late = lab.crash_before("two")
+        with (
+            pytest.raises(AssertionError, match=r"crash_before\('two'\) has not happened in its block"),
+            late,
+        ):
+            pass
+        await lab.result(await lab.submit(three))
+
+
 async def test_every_worker_dies_at_once() -> None:
     going = asyncio.Event()
     local = FlowFabric(":memory:")

@@ -82,6 +82,15 @@ def test_handlers_that_do_not_return() -> None:
     app.sync.close()
 
 
+def test_a_crash_that_must_happen_in_a_block() -> None:
+    app = shop()
+    with SyncLab(app) as lab:
+        with pytest.raises(AssertionError, match="has not happened in its block"), lab.crash_after("ship"):
+            pass
+        lab.approve(app.sync.submit("order", item="lamp"))
+    app.sync.close()
+
+
 def test_what_goes_wrong_is_told_here() -> None:
     app = shop()
     for crash in (SyncLab.crash_before, SyncLab.crash_during):

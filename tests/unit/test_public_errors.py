@@ -12,10 +12,10 @@ from flowfabric import errors
 from flowfabric.app import errors as of_apps
 from flowfabric.errors import FlowFabricError, StaleLease, TaskFailed, WaitpointClosed
 from flowfabric.model import errors as of_models
-from flowfabric.worker import faults
+from flowfabric.worker import bridge, faults, layers
 
 
-@pytest.mark.parametrize("module", [of_models, of_apps, faults])
+@pytest.mark.parametrize("module", [of_models, of_apps, faults, bridge, layers])
 def test_every_public_exception_is_there(module: object) -> None:
     own = [
         (name, kind)

@@ -456,3 +456,38 @@ async def test_an_approval_link_is_a_page_of_a_server(place: Place) -> None:
         async with aiohttp.ClientSession() as browser, browser.post(link) as answer:
             assert answer.status == 200
         assert await place.result(id_) == "ann"
+
+
+async def long_result(ctx: Context) -> None:
+    await ctx.step("read", lambda: "x" * 2_000_000)
+
+
+async def odd_count(ctx: Context) -> None:
+    await ctx.wait_for_signal("go", count="some")  # type: ignore[call-overload]
+
+
+async def odd_summary(ctx: Context) -> None:
+    await ctx.summary([1])  # type: ignore[arg-type]
+
+
+async def several(ctx: Context) -> None:
+    async def fails(key: str) -> None:
+        raise KeyError(key)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(ctx.step("one", fails, "a"))
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (long_result, "step 'read' is 2000002 bytes long, and at most 1048576 are kept: put it elsewhere"),
+        (odd_count, "count: 'some' is neither a number nor 'any' or 'all'"),
+        (odd_summary, "patch: give names and their values, not list"),
+        (several, "unhandled errors in a TaskGroup: KeyError: 'a'"),
+    ],
+)
+async def test_a_failure_names_what_is_wrong_and_what_to_do(place: Place, function: Any, says: str) -> None:
+    async with place.runtime(function):
+        run = await place.ended(await place.submit(function.__name__, policy=NO_RETRY))
+    assert says in run.failure_reason

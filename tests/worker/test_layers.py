@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from flowfabric.model.contracts.reads import Describe
-from flowfabric.model.errors import FlowFabricError, InvalidInput, NotFound, Unreachable
+from flowfabric.model.errors import FlowFabricError, InvalidInput, NotFound, ResourceExhausted, Unreachable
 from flowfabric.storage.base import Waits
 from flowfabric.worker import CircuitBreaker, Layer, Metrics, RateLimit, Runtime, Tracing, WorkerSettings
 from flowfabric.worker.layers import CircuitOpen, category_of, layered
@@ -125,6 +125,27 @@ def test_a_circuit_opens_and_closes() -> None:
     breaker.before("claim")
     breaker.after("claim", 0.1, NotFound())
     breaker.before("claim")
+    breaker.before("claim")
+
+
+def test_a_trial_that_was_cancelled_does_not_keep_a_circuit_open() -> None:
+    now = [0.0]
+    breaker = CircuitBreaker(threshold=1, cool_down=30, clock=lambda: now[0])
+    breaker.after("claim", 0.1, Unreachable())
+    now[0] = 30.0
+    breaker.before("claim")  # the trial, which nobody hears of again
+    now[0] = 59.0
+    with pytest.raises(CircuitOpen):
+        breaker.before("claim")
+    now[0] = 60.0
+    breaker.before("claim")
+    breaker.after("claim", 0.1, None)
+    breaker.before("claim")
+
+
+def test_a_circuit_does_not_count_what_the_store_refuses() -> None:
+    breaker = CircuitBreaker(threshold=1)
+    breaker.after("claim", 0.1, ResourceExhausted())
     breaker.before("claim")
 
 

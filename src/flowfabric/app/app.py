@@ -19,7 +19,7 @@ from flowfabric.app.working import AppWorker
 from flowfabric.codecs import JSON, Codec, Duration, seconds
 from flowfabric.model.errors import invalid
 from flowfabric.storage.base import Commands
-from flowfabric.worker.handlers import Executor, WorkerSettings
+from flowfabric.worker.handlers import Executor, WorkerSettings, words
 from flowfabric.worker.layers import Layer
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -141,7 +141,7 @@ class FlowFabric(Submitter):
                 codec=codec or self._core.home.codec,
                 policy=said.policy(),
             )
-            said.tag_pairs()
+            said.check()
             self._core.registry.add(task)
             return declared
 
@@ -248,9 +248,10 @@ class FlowFabric(Submitter):
         others. `layers`, and those of the app before them, see every call and every handler: see `Layer`.
         """
         settings = WorkerSettings(
-            lanes=tuple(lanes), concurrency=concurrency, prefetch=prefetch, lease_ttl=lease_ttl, grace=grace,
-            capabilities=tuple(capabilities), worker_id=worker_id, namespace=self._core.namespace,
-        )  # fmt: skip
+            lanes=words("lanes", lanes), concurrency=concurrency, prefetch=prefetch, lease_ttl=lease_ttl,
+            grace=grace, capabilities=words("capabilities", capabilities), worker_id=worker_id,
+            namespace=self._core.namespace,
+        ).checked()  # fmt: skip
         return AppWorker(
             self._core,
             settings,

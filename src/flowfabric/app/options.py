@@ -13,6 +13,7 @@ from flowfabric.model import checks
 from flowfabric.model.errors import invalid
 from flowfabric.model.policy import parse_policy
 from flowfabric.worker.faults import RETRY, category_name
+from flowfabric.worker.handlers import capabilities, whole
 
 RetryOn = str | type[BaseException]
 
@@ -38,6 +39,9 @@ class Backoff:
 
     def policy(self) -> dict[str, Any]:
         """Write it as policies have it."""
+        factor: object = self.factor
+        if not isinstance(factor, int | float) or not factor >= 0:
+            raise invalid("backoff.factor", f"{self.factor!r} is no factor: 2 doubles each wait")
         return {
             "type": "exponential",
             "initial_delay_ms": millis(self.first, "backoff.first"),
@@ -114,6 +118,18 @@ class Options:
             merged["tags"] = {**other.tags, **self.tags}
         return Options(**merged)
 
+    def check(self) -> None:
+        """Refuse at once what every submission would be refused for."""
+        self.tag_pairs()
+        if self.lane:
+            checks.lane(self.lane, "lane")
+        if self.priority is not None and (
+            isinstance(self.priority, bool) or not isinstance(self.priority, int)
+        ):
+            raise invalid(
+                "priority", f"{self.priority!r} is no whole number; 0 to 9000, the higher the earlier"
+            )
+
     def tag_pairs(self) -> tuple[tuple[str, str], ...]:
         """Return the tags as commands carry them."""
         return checks.tags(dict(self.tags)) if self.tags else ()
@@ -128,7 +144,7 @@ class Options:
         if given:
             policy["timeout_policy"] = given
         if self.capabilities is not None:
-            policy["routing_requirements"] = {"required_capabilities": list(self.capabilities)}
+            policy["routing_requirements"] = {"required_capabilities": list(capabilities(self.capabilities))}
         if self.retention is not None:
             policy["stream_policy"] = {"retention_ttl_ms": millis(self.retention, "retention")}
         if not policy:
@@ -140,7 +156,7 @@ class Options:
     def _retry(self) -> dict[str, Any]:
         if self.retries is None:
             raise invalid("retries", "backoff and retry_on say how to retry: say how often, too")
-        retry: dict[str, Any] = {"max_retries": self.retries}
+        retry: dict[str, Any] = {"max_retries": whole("retries", self.retries)}
         if isinstance(self.backoff, Backoff):
             retry["backoff"] = self.backoff.policy()
         elif self.backoff is not None:

@@ -47,6 +47,10 @@ _ENDS: Final = {
 }
 
 
+_WORDS: Final = {"success": "completed"}
+"""Outcomes that are called otherwise where states are shown."""
+
+
 @dataclass(frozen=True, slots=True)
 class Home:
     """Where a run lives, and how its values are read."""
@@ -144,7 +148,7 @@ class Run(Generic[R_co]):
         try:
             await store.apply(Cancel(execution_id=self.id, source=OPERATOR_OVERRIDE, reason=reason))
         except ExecutionNotActive as error:
-            ended = error.details[0] if error.details else "it is over"
+            ended = _WORDS.get(error.details[0], error.details[0]) if error.details else "it is over"
             text = f"there is nothing to cancel: the run has ended ({ended})"
             raise ExecutionNotActive(text, details=error.details) from error
 

@@ -102,7 +102,15 @@ class Submits:
 
         Raises `SubmitRefused` when some were refused; the others are submitted.
         """
-        return await self._submit_many(list(calls))
+        given = list(calls)
+        each: object
+        for place, each in enumerate(given):
+            if not isinstance(each, Call):
+                wrong = type(each).__qualname__
+                raise TypeError(
+                    f"calls[{place}] is a {wrong}: submit_many takes what app.call(task, …) returns"
+                )
+        return await self._submit_many(given)
 
     def _call(
         self, task: Callable[..., Any] | str, args: tuple[Any, ...], kwargs: dict[str, Any]

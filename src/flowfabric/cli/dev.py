@@ -30,6 +30,11 @@ def add(commands: Any) -> None:
         default="",
         help="submit this at the start, as `ff submit` does",
     )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print what happens as JSON, one document on each line; the rest goes to standard error",
+    )
     parser.set_defaults(run=run)
 
 
@@ -38,6 +43,6 @@ def run(given: argparse.Namespace) -> int:
     from flowfabric.cli.developing import Asked, develop  # noqa: PLC0415 - what serves loads only to serve
 
     try:
-        return asyncio.run(develop(Asked(given.app, given.store, given.listen, given.submit)))
+        return asyncio.run(develop(Asked(given.app, given.store, given.listen, given.submit, given.json)))
     except (KeyboardInterrupt, asyncio.CancelledError):
         return 0

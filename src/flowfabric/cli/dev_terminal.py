@@ -92,7 +92,7 @@ class Terminal:
         self._screen.line(self._screen.paint(f"$ ff {line.removeprefix('ff ')}", "dim"))
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "flowfabric.cli", *words[words[:1] == ["ff"] :],
-            env=self._environ, stdin=DEVNULL,
+            env=self._environ, stdin=DEVNULL, stdout=self._screen.out,
         )  # fmt: skip
         await _to_its_end(process)
 

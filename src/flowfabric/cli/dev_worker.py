@@ -64,7 +64,7 @@ class DevWorker:
             sys.executable, "-m", "flowfabric.cli", "worker", self._target, "--store", self._url,
             "--name", self.name, "--lease", LEASE, "--grace", "1s", "--no-engine", "--log-level", "warning",
             "--while-read",
-            stdin=asyncio.subprocess.PIPE, start_new_session=True,
+            stdin=asyncio.subprocess.PIPE, stdout=self._screen.out, start_new_session=True,
         )  # fmt: skip
         self._say(f"{self.name} runs {self._target} (process {self._process.pid})", "dim")
         return self._process

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack, suppress
 from typing import Any, Final
@@ -36,6 +37,7 @@ class Asked(Struct, frozen=True):
     store: str = ""
     listen: str = ""
     submit: str = ""
+    json: bool = False
 
 
 async def develop(asked: Asked) -> int:
@@ -48,7 +50,7 @@ async def develop(asked: Asked) -> int:
     with suppress(NotImplementedError):  # on Windows there is no such signal
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, mine.cancel)
     configure(level="error")  # that nobody needs a token is no news where one person works
-    screen = Screen()
+    screen = Screen(sys.stderr if asked.json else None)
     async with AsyncExitStack() as stack:
         make_folder(url)
         store = await open_store(url, partitions=partitions())
@@ -59,7 +61,7 @@ async def develop(asked: Asked) -> int:
         async def hear(entry: FeedEntry, name: str) -> None:
             await questions.hear(entry, name, narrator.tell)
 
-        narrator = Narrator(store, screen, hear)
+        narrator = Narrator(store, screen, hear, Screen() if asked.json else None)
         await narrator.skip()
         worker = DevWorker(asked.target, url, screen)
         stack.push_async_callback(worker.end)

@@ -10,9 +10,9 @@ import msgspec
 import flowfabric
 from flowfabric.cli.desk import token_for
 from flowfabric.cli.findings import Finding, Verdict, judged
-from flowfabric.cli.times import span
 from flowfabric.client.address import read_address
 from flowfabric.client.transport import Limits, Request, Transport
+from flowfabric.model.times import span
 
 SKEW_MS: Final = 1_000
 

@@ -11,8 +11,8 @@ from flowfabric.app import AttemptStarted, Frame
 from flowfabric.app.stream import follow
 from flowfabric.app.views import frame_of, start_of
 from flowfabric.cli.desk import Desk, command
-from flowfabric.cli.times import moment
 from flowfabric.model.contracts.reads import ListAttempts, TailStream
+from flowfabric.model.times import moment
 
 PAGE: Final = 100
 
@@ -70,13 +70,19 @@ def _show(desk: Desk, item: Frame | AttemptStarted) -> None:
         why = f" ({item.reason})" if item.reason else ""
         text = screen.paint(f"── attempt {item.attempt}: {item.kind}{why}", "dim")
     else:
-        value = _payload(item)
-        told = {"position": item.position, "attempt": item.attempt, "type": item.type, "at": item.at} | value
-        text = f"{screen.paint(moment(item.at)[11:], 'dim')}  {item.type:<10}  {next(iter(value.values()))}"
+        told = frame_document(item)
+        value = told.get("payload", told.get("payload_base64"))
+        text = f"{screen.paint(moment(item.at)[11:], 'dim')}  {item.type:<10}  {value}"
     if desk.json:
         screen.json(told)
     else:
         screen.line(text)
+
+
+def frame_document(frame: Frame) -> dict[str, Any]:
+    """Write a frame for programs."""
+    told = {"position": frame.position, "attempt": frame.attempt, "type": frame.type, "at": frame.at}
+    return told | _payload(frame)
 
 
 def _payload(frame: Frame) -> dict[str, str]:

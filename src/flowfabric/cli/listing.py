@@ -10,7 +10,6 @@ import msgspec
 
 from flowfabric.cli.desk import Desk, command, short_id
 from flowfabric.cli.screen import CLEAR, Picture
-from flowfabric.cli.times import since, span
 from flowfabric.model import checks
 from flowfabric.model.contracts.reads import (
     LaneView,
@@ -23,6 +22,7 @@ from flowfabric.model.contracts.reads import (
 from flowfabric.model.errors import invalid
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Public
+from flowfabric.model.times import since, span
 from flowfabric.server.shapes import summary, waitpoint
 from flowfabric.worker.steps import SLEEPING
 
@@ -38,7 +38,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--live", action="store_true", help="show it anew whenever something happens")
     parser.add_argument("--lane", default="", help="only of this lane")
     parser.add_argument(
-        "--state", action="append", default=[], choices=[*Public, "eligible"], metavar="STATE",
+        "--state", action="append", default=[], choices=[*map(str, Public), "eligible"], metavar="STATE",
         help=f"only in this state; may be repeated: {', '.join(Public)}, or eligible",
     )  # fmt: skip
     parser.add_argument("--kind", default="", help="only of this kind")

@@ -10,7 +10,6 @@ from msgspec import Struct
 from flowfabric.app.views import explanation_of
 from flowfabric.cli.desk import Desk, command
 from flowfabric.cli.listing import show_waitpoints
-from flowfabric.cli.times import moment, since, span
 from flowfabric.model.contracts.lease import StepView
 from flowfabric.model.contracts.reads import (
     Describe,
@@ -26,6 +25,7 @@ from flowfabric.model.contracts.reads import (
 )
 from flowfabric.model.records import Attempt, Event, Execution, Payload, Result, Suspension
 from flowfabric.model.state import Public
+from flowfabric.model.times import moment, since, span
 from flowfabric.server.render import json_or_base64
 from flowfabric.server.shapes import attempt, event, present, summary, vector, waitpoint
 

@@ -55,10 +55,16 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     given, rest = parser.parse_known_args(argv)
     loose = [text for text in rest if not text.startswith("-")]
     if rest and (loose != rest or not hasattr(given, "arguments")):
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        _of(parser, given).error(f"unrecognized arguments: {' '.join(rest)}")
     if rest:
         given.arguments += rest
     return given
+
+
+def _of(parser: argparse.ArgumentParser, given: argparse.Namespace) -> argparse.ArgumentParser:
+    """Return the parser of the command that was given, whose usage helps more than that of `ff` itself."""
+    inner = {name: each for name, _, each in completion.subcommands(parser)}
+    return inner.get(given.command, parser)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -34,7 +34,7 @@ def run(given: argparse.Namespace) -> int:
         raise Refused(
             "a server brings its store up to date when it starts; name the store itself", Exit.USAGE
         )
-    before, newest = sqlite_format(url) if kind == EMBEDDED else _valkey_format()
+    before, newest = sqlite_format(url) if kind == EMBEDDED else asyncio.run(_valkey_format(url))
     if not given.look:
         make_folder(url)
         asyncio.run(_open(url, quiet=given.json))
@@ -53,11 +53,22 @@ def run(given: argparse.Namespace) -> int:
     return Exit.REFUSED if behind and given.look else Exit.OK
 
 
-def _valkey_format() -> tuple[int, int]:
-    """Only one has been there so far; opening refuses a newer one, and replaces older functions."""
-    from flowfabric.storage.valkey.boot import FORMAT  # noqa: PLC0415 - needs the driver
+async def _valkey_format(url: str) -> tuple[int, int]:
+    """Return the format of the data on a server, and the newest; 0: there are none. Older ones were never released."""
+    # They need the driver.
+    from flowfabric.storage.valkey.boot import CLUSTER_MARK, FORMAT, MARK  # noqa: PLC0415
+    from flowfabric.storage.valkey.client import Client  # noqa: PLC0415
+    from flowfabric.storage.valkey.cluster import Cluster  # noqa: PLC0415
+    from flowfabric.storage.valkey.topology import is_cluster  # noqa: PLC0415
 
-    return FORMAT, FORMAT
+    client, mark = (Cluster(url), CLUSTER_MARK) if is_cluster(url) else (Client(url), MARK)
+    try:
+        stored = int(await client.call("HGET", mark, "format") or 0)
+    finally:
+        client.close()
+    if 0 < stored < FORMAT:
+        raise Refused(f"format {stored} was never released; use an empty database", Exit.UNREACHABLE)
+    return stored, FORMAT
 
 
 async def _open(url: str, *, quiet: bool) -> None:

@@ -8,7 +8,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
+from flowfabric.app.views import frame_of
 from flowfabric.cli.desk import short_id
+from flowfabric.cli.following import frame_document
 from flowfabric.cli.screen import Screen
 from flowfabric.model.contracts.reads import (
     FeedEntry,
@@ -23,6 +25,7 @@ from flowfabric.model.ids import parse_entry_id
 from flowfabric.model.limits import FRAME_READ_MAX, MAX_INT
 from flowfabric.model.records import Event
 from flowfabric.model.state import TERMINAL_STATES
+from flowfabric.server.shapes import event as event_form
 from flowfabric.storage.base import Upkeep
 from flowfabric.worker.sending import transient
 
@@ -61,9 +64,11 @@ SENTENCES: Final[dict[str, tuple[str, Callable[[Event], str]]]] = {
 class Narrator:
     """Follows everything that happens in a store; `hears` is called with every line, after it was told."""
 
-    def __init__(self, store: Upkeep, screen: Screen, hears: Hears) -> None:
+    def __init__(self, store: Upkeep, screen: Screen, hears: Hears, documents: Screen | None = None) -> None:
         self._store = store
         self._screen = screen
+        self._documents = documents
+        """Where everything is told as JSON, for programs; none: it is told as text."""
         self._hears = hears
         self._started = store.now()
         self._position = 0
@@ -138,15 +143,23 @@ class Narrator:
         if event.attempt_index >= 0 and self._running.get(execution_id) != event.attempt_index:
             self._running[execution_id] = event.attempt_index
             self._cursors.pop(execution_id, None)
+        await self._line(entry, name)
+        if event.to_state in TERMINAL_STATES:
+            for known in (self._running, self._cursors, self._names):
+                known.pop(execution_id, None)
+        await self._hears(entry, name)
+
+    async def _line(self, entry: FeedEntry, name: str) -> None:
+        event = entry.event
+        if self._documents is not None:
+            which = {"execution_id": entry.execution_id, "execution_kind": entry.execution_kind}
+            self._documents.json(which | event_form(event))
+            return
         colour, sentence = SENTENCES.get(event.event, ("", lambda event: event.event))
         more = ""
         with suppress(NotFound):
             more = await self._more(entry)
         self.tell(event.at, name, sentence(event) + more, colour)
-        if event.to_state in TERMINAL_STATES:
-            for known in (self._running, self._cursors, self._names):
-                known.pop(execution_id, None)
-        await self._hears(entry, name)
 
     async def _more(self, entry: FeedEntry) -> str:
         """Say what the line of history does not."""
@@ -178,6 +191,12 @@ class Narrator:
 
     def _show(self, execution_id: str, frames: list[FrameView]) -> None:
         name = self._names[execution_id]
+        if self._documents is not None:
+            attempt = self._running[execution_id]
+            for view in frames:
+                told = frame_document(frame_of(view, attempt))
+                self._documents.json({"execution_id": execution_id} | told)
+            return
         for kind, group in itertools.groupby(frames, lambda view: view.frame.frame_type):
             shown = [(view.frame.ms, view.frame.payload.decode("utf-8", "replace")) for view in group]
             if kind == PIECE:

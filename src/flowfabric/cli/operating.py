@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final, TypeVar
 
 from flowfabric.cli.desk import Desk, command
-from flowfabric.model.contracts.base import OPERATOR_OVERRIDE
+from flowfabric.cli.exits import Refused
+from flowfabric.model.contracts.base import OPERATOR_OVERRIDE, ExecutionCommand
 from flowfabric.model.contracts.create import Pause, PauseLane, Replay, Unpause, UnpauseLane
 from flowfabric.model.contracts.lease import Cancel
-from flowfabric.model.errors import invalid
+from flowfabric.model.contracts.reads import Describe
+from flowfabric.model.errors import FlowFabricError, invalid
 
-ACTOR = "ff"
+R = TypeVar("R")
+
+ACTOR: Final = "ff"
+STATE: Final = frozenset({"execution_not_active", "execution_not_eligible", "execution_not_terminal"})
+"""Refusals that a state explains."""
 
 
 def add(commands: Any) -> None:
@@ -36,11 +42,24 @@ def add(commands: Any) -> None:
     parser.add_argument("--reason", default="", help="why, for its history")
 
 
+async def _operate(desk: Desk, command: ExecutionCommand[R], rule: str) -> R:
+    """Do it; where the state of the execution does not allow it, say which state that is."""
+    try:
+        return await desk.store.apply(command)
+    except FlowFabricError as error:
+        if error.code not in STATE:
+            raise
+        state = (await desk.store.read(Describe(execution_id=command.execution_id))).run.public_state
+        raise Refused(f"{rule}: {command.execution_id} is {state}") from error
+
+
 async def cancel(desk: Desk) -> int:
     """Cancel one execution."""
     execution_id = await desk.find(desk.given.id)
-    answer = await desk.store.apply(
-        Cancel(execution_id=execution_id, source=OPERATOR_OVERRIDE, reason=desk.given.reason, actor=ACTOR)
+    answer = await _operate(
+        desk,
+        Cancel(execution_id=execution_id, source=OPERATOR_OVERRIDE, reason=desk.given.reason, actor=ACTOR),
+        "there is nothing to cancel",
     )
     told = {"execution_id": execution_id, "public_state": str(answer.public_state)}
     desk.say(told, f"{execution_id} is {answer.public_state}")
@@ -55,7 +74,11 @@ async def pause(desk: Desk) -> int:
         desk.say({"lane_id": lane, "paused": True}, f"lane {lane} is paused; what runs goes on")
         return 0
     execution_id = await desk.find(desk.given.id)
-    await desk.store.apply(Pause(execution_id=execution_id, reason=reason, actor=ACTOR))
+    await _operate(
+        desk,
+        Pause(execution_id=execution_id, reason=reason, actor=ACTOR),
+        "only what does not run yet can be paused",
+    )
     desk.say({"execution_id": execution_id, "paused": True}, f"{execution_id} is paused")
     return 0
 
@@ -68,7 +91,7 @@ async def unpause(desk: Desk) -> int:
         desk.say({"lane_id": lane, "paused": False}, f"lane {lane} goes on")
         return 0
     execution_id = await desk.find(desk.given.id)
-    await desk.store.apply(Unpause(execution_id=execution_id, actor=ACTOR))
+    await _operate(desk, Unpause(execution_id=execution_id, actor=ACTOR), "it is not paused")
     desk.say({"execution_id": execution_id, "paused": False}, f"{execution_id} goes on")
     return 0
 
@@ -84,11 +107,13 @@ async def replay(desk: Desk) -> int:
     """Start one execution again."""
     given = desk.given
     execution_id = await desk.find(given.id)
-    answer = await desk.store.apply(
+    answer = await _operate(
+        desk,
         Replay(
             execution_id=execution_id, keep_steps=given.keep_steps, from_step=given.from_step,
             reason=given.reason, requested_by=ACTOR, actor=ACTOR,
-        )
+        ),
+        "only what has ended can be replayed",
     )  # fmt: skip
     told = {"execution_id": execution_id, "public_state": str(answer.public_state)}
     desk.say(told, f"{execution_id} is {answer.public_state} again")

@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from typing import Final, Self, TextIO
 
-from flowfabric.cli.times import span
+from flowfabric.model.times import span
 
 EVERY_SECONDS: Final = 0.1
 WIDE: Final = 30

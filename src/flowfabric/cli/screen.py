@@ -45,8 +45,9 @@ class Screen:
     """Writes lines to one place."""
 
     def __init__(self, out: TextIO | None = None) -> None:
-        self._out = out or sys.stdout
-        self.terminal = self._out.isatty()
+        self.out: Final = out or sys.stdout
+        """Where it writes."""
+        self.terminal = self.out.isatty()
         self._colours = self.terminal and not os.environ.get("NO_COLOR")
         self.open = False
         """Whether the last line has no end yet."""
@@ -70,18 +71,18 @@ class Screen:
     def line(self, text: str = "") -> None:
         """Write one line, at once."""
         self.close_line()
-        print(text, file=self._out, flush=True)
+        print(text, file=self.out, flush=True)
 
     def write(self, text: str) -> None:
         """Write a piece of a line on a terminal; a program gets lines only."""
         self.open = self.terminal
-        print(text, end="" if self.open else "\n", file=self._out, flush=True)
+        print(text, end="" if self.open else "\n", file=self.out, flush=True)
 
     def close_line(self) -> None:
         """End the line that was begun, if there is one."""
         if self.open:
             self.open = False
-            print(file=self._out)
+            print(file=self.out)
 
     def json(self, value: Any) -> None:
         """Write one document; programs get it on one line."""
@@ -128,7 +129,7 @@ class Picture(Screen):
         print(
             HOME + "".join(f"{line}{REST_OF_LINE}\n" for line in shown) + BELOW,
             end="",
-            file=self._out,
+            file=self.out,
             flush=True,
         )
 

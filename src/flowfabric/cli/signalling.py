@@ -20,7 +20,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--token", default="", help="the waitpoint's token: sends as an outsider, not as an operator"
     )
-    parser.add_argument("--as", dest="by", metavar="NAME", default="", help="who sends it")
+    parser.add_argument("--as", "--by", dest="by", metavar="NAME", default="", help="who sends it")
     parser.add_argument("--key", default="", help="of two signals with one key only the first counts")
     parser.add_argument(
         "--within",
@@ -33,7 +33,9 @@ def add(commands: Any) -> None:
         "id", metavar="ID|WAITPOINT", help="the execution or its waitpoint; the end of the id will do"
     )
     parser.add_argument("--reject", action="store_true", help="send `reject`")
-    parser.add_argument("--as", dest="by", metavar="NAME", default="", help="who decides; counts once")
+    parser.add_argument(
+        "--as", "--by", dest="by", metavar="NAME", default="", help="who decides; counts once"
+    )
     parser.add_argument("--payload", metavar="JSON", help="what it carries: JSON, or else text")
     parser.add_argument(
         "--within",

@@ -58,13 +58,14 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--no-engine", action="store_true", help="leave timers and retries to others")
     parser.add_argument("--log-level", default="info", help="debug, info, warning or error (default: info)")
+    parser.add_argument("--json", action="store_true", help="write the log as JSON, one object on each line")
     parser.add_argument("--while-read", action="store_true", help=argparse.SUPPRESS)
     parser.set_defaults(run=work)
 
 
 def work(given: argparse.Namespace) -> int:
     """Work until told to stop."""
-    configure(level=given.log_level)
+    configure("json" if given.json else "text", given.log_level)
     if given.store:
         os.environ["FF_STORE"] = given.store
     app = load(given.app)

@@ -171,7 +171,12 @@ class Signature:
         if not self._names:
             raise invalid("input", f"{self.name} takes no arguments")
         first = self._names[0]
-        return self._with_names({first: self._read(data, encoding, self.types[first], first)})
+        try:
+            return self._with_names({first: self._read(data, encoding, self.types[first], first)})
+        except InvalidInput:
+            if value == {}:  # nothing was given: that is what is wrong, and not its type
+                self._with_names({})
+            raise
 
     def _read(self, data: bytes, encoding: str, type_: Any, name: str) -> Any:
         try:

@@ -201,21 +201,21 @@ class Lab(Submits):
 
     # Accidents.
 
-    def crash_before(self, step: str, run: Run[Any] | None = None) -> None:
+    def crash_before(self, step: str, run: Run[Any] | None = None) -> Crash:
         """Let the worker die right before the function of a step is called; otherwise as `crash_after`.
 
         Not for handlers in processes of their own, whose functions are called elsewhere.
         """
-        self._plan("before", step, run)
+        return self._plan("before", step, run)
 
-    def crash_during(self, step: str, run: Run[Any] | None = None) -> None:
+    def crash_during(self, step: str, run: Run[Any] | None = None) -> Crash:
         """Let the worker die when the function of a step has run and its result is not stored: it will run again.
 
         Otherwise as `crash_after`.
         """
-        self._plan("during", step, run)
+        return self._plan("during", step, run)
 
-    def crash_after(self, step: str, run: Run[Any] | None = None) -> None:
+    def crash_after(self, step: str, run: Run[Any] | None = None) -> Crash:
         """Let the worker die right after the result of a step is stored, as `kill -9` would.
 
         ::
@@ -224,17 +224,20 @@ class Lab(Submits):
             run = await lab.submit(review, "text")
 
         Its lease stays behind; when that has run out, another worker goes on. Without a run, the first that comes to
-        the step is struck. A crash that never happens fails the test.
+        the step is struck. A crash that never happens fails the test; after `with lab.crash_after("draft"):` it must
+        have happened when the block ends.
         """
-        self._plan("after", step, run)
+        return self._plan("after", step, run)
 
     def crash(self) -> None:
         """Let every worker die now, whatever it is doing; others go on when their leases have run out."""
         for hand in self._rounds.alive:
             hand.life.die()
 
-    def _plan(self, moment: Moment, step: str, run: Run[Any] | None) -> None:
-        self._crashes.append(Crash(moment, step, run.id if run is not None else ""))
+    def _plan(self, moment: Moment, step: str, run: Run[Any] | None) -> Crash:
+        crash = Crash(moment, step, run.id if run is not None else "")
+        self._crashes.append(crash)
+        return crash
 
     # Looking.
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable,
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, Self, TypeVar
 
 from flowfabric.engine import tail_when_ready, wait_until_ended
 from flowfabric.model.contracts.base import Command
@@ -96,7 +96,10 @@ class Door:
 
 @dataclass
 class Crash:
-    """A death that was asked for: at a moment of a step, of any run or of one."""
+    """A death that was asked for: at a moment of a step, of any run or of one.
+
+    As a context manager it must have happened when the block ends: `with lab.crash_after("draft"): …`.
+    """
 
     moment: Moment
     step: str
@@ -105,6 +108,16 @@ class Crash:
 
     def __str__(self) -> str:
         return f"crash_{self.moment}({self.step!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None and not self.happened:
+            raise AssertionError(
+                f"{self} has not happened in its block: submit and settle inside it, and name the step as the "
+                "handler does"
+            )
 
 
 class Life(Door):

@@ -12,6 +12,7 @@ from typing import Any, Self, TypeVar
 from flowfabric.app import FlowFabric, Frame, SyncRun
 from flowfabric.codecs import Duration
 from flowfabric.testing.lab import Lab
+from flowfabric.testing.life import Crash
 
 R = TypeVar("R")
 
@@ -125,27 +126,27 @@ class SyncLab:
 
     # Accidents.
 
-    def crash_before(self, step: str) -> None:
+    def crash_before(self, step: str) -> Crash:
         """Let the worker die right before the function of a step is called."""
-        self._do(lambda: self.lab.crash_before(step))
+        return self._do(lambda: self.lab.crash_before(step))
 
-    def crash_during(self, step: str) -> None:
+    def crash_during(self, step: str) -> Crash:
         """Let the worker die when the function of a step has run and its result is not stored."""
-        self._do(lambda: self.lab.crash_during(step))
+        return self._do(lambda: self.lab.crash_during(step))
 
-    def crash_after(self, step: str) -> None:
+    def crash_after(self, step: str) -> Crash:
         """Let the worker die right after the result of a step is stored."""
-        self._do(lambda: self.lab.crash_after(step))
+        return self._do(lambda: self.lab.crash_after(step))
 
     def crash(self) -> None:
         """Let every worker die now."""
         self._do(self.lab.crash)
 
-    def _do(self, something: Callable[[], None]) -> None:
-        async def done() -> None:
-            something()
+    def _do(self, something: Callable[[], R]) -> R:
+        async def done() -> R:
+            return something()
 
-        self.call(done())
+        return self.call(done())
 
     # Looking.
 

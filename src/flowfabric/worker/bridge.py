@@ -39,10 +39,14 @@ async def verify_and_deliver(
 
     Further options are the fields of `DeliverSignal`: `idempotency_key`, `source_identity` and the like.
     """
-    stored = await store.read(ReadToken(execution_id=execution_id, waitpoint_id=waitpoint_id))
+    try:
+        stored = await store.read(ReadToken(execution_id=execution_id, waitpoint_id=waitpoint_id))
+    except NotFound:  # an execution that is not there has no waitpoint either
+        stored = None
     if stored is None:
         raise UnknownWaitpoint(field="waitpoint_id")
-    if not hmac.compare_digest(stored.encode(), presented.encode()):
+    # What strangers present may hold what is no text, half of a surrogate pair for instance.
+    if not hmac.compare_digest(stored.encode(), presented.encode(errors="surrogatepass")):
         raise TokenMismatch(field="waitpoint_token")
     return await store.apply(
         DeliverSignal(

@@ -22,7 +22,7 @@ from flowfabric.model.contracts.reads import ReadToken
 from flowfabric.model.contracts.streams import FrameInput, PutStep, StepExisting
 from flowfabric.model.contracts.wait_results import WaitResult, unpack_wait
 from flowfabric.model.contracts.waiting import Binding, SatisfiedAtOnce, Suspend
-from flowfabric.model.errors import FlowFabricError, NotOffered
+from flowfabric.model.errors import FlowFabricError, NotOffered, invalid
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker.calls import Call
 from flowfabric.worker.faults import LeaseLost, Suspended, WaitTimeout, is_loss
@@ -406,6 +406,9 @@ class Context:
             waitpoint = await ctx.create_waitpoint("approval")
             await ctx.step("mail", send_mail, waitpoint.id, waitpoint.token)
             answer = await ctx.wait_for_signal("approve", waitpoint=waitpoint)
+
+        Send the token inside a step: it is a secret, so it is not stored but read again whenever the handler runs, and
+        it is empty when the waitpoint is closed already.
         """
         name, place = self._steps.ask(f"{WAITPOINT}{key}@{self.attempt}")
         id_ = str(uuid.uuid5(uuid.UUID(self._task.attempt_id), name))
@@ -521,6 +524,8 @@ class Context:
 
     async def summary(self, patch: Mapping[str, Any]) -> None:
         """Merge a patch into the summary document of this attempt (JSON Merge Patch: null deletes)."""
+        if not isinstance(patch, Mapping):
+            raise invalid("patch", f"give names and their values, not {type(patch).__qualname__}")
         data, _ = encode_value(dict(patch))
         await self._emit(
             FrameInput(

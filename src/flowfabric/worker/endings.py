@@ -55,7 +55,13 @@ def ending(task: ClaimedTask, error: BaseException) -> Fail | Release | None:
         if not isinstance(stop, Stopping):
             return None
         return Release(execution_id=task.execution_id, fence=task.task.fence, reason=str(stop))
-    return failure(task, error)
+    failed = failure(task, error)
+    # No more than information: the run keeps the reason and the traceback, and a retry may follow.
+    log.info(
+        "%s of %s failed (attempt %d, %s): %s",
+        task.execution_kind, task.execution_id, task.attempt_index, failed.category, failed.reason,
+    )  # fmt: skip
+    return failed
 
 
 def _inside(error: BaseException, kind: type[E]) -> E | None:
@@ -127,6 +133,8 @@ def reason_of(error: BaseException) -> str:
     text = str(error)
     if isinstance(error, _PLAIN):
         return text
+    if isinstance(error, BaseExceptionGroup):
+        text = f"{error.message}: {'; '.join(map(reason_of, _parts(error)))}"
     name = type(error).__qualname__
     return f"{name}: {text}" if text else name
 

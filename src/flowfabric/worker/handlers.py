@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, Protocol
 
-from flowfabric.codecs import JSON, Codec, Duration, Signature
+from flowfabric.codecs import JSON, Codec, Duration, Signature, millis
+from flowfabric.model import checks
+from flowfabric.model.errors import FlowFabricError, invalid
+from flowfabric.model.limits import MAX_CAPABILITIES, MAX_LEASE_TTL_MS, MAX_NAME_BYTES, MIN_LEASE_TTL_MS
+
+LONGEST_WORKER_BYTES: Final = MAX_NAME_BYTES - 32
+"""The name of an instance is that of its worker, its process and a few letters more."""
 
 Executor = Literal["loop", "thread", "process"]
 """Where a handler runs: `async def` on the event loop, `def` in a thread, or in a process of its own."""
@@ -73,3 +79,46 @@ class WorkerSettings:
     """How long one claim waits for work."""
     heartbeat: Duration = "10s"
     """How often the worker says that it lives."""
+
+    def checked(self) -> WorkerSettings:
+        """Refuse what no store would take, before work is waited for in vain; no concurrency at all counts as 1."""
+        whole("concurrency", self.concurrency)
+        whole("prefetch", self.prefetch)
+        if not MIN_LEASE_TTL_MS <= millis(self.lease_ttl, "lease_ttl") <= MAX_LEASE_TTL_MS:
+            raise invalid("lease_ttl", f"{self.lease_ttl!r} is out of range: from 1s to 1h")
+        for lane in words("lanes", self.lanes):
+            checks.lane(lane, "lanes")
+        capabilities(self.capabilities)
+        checks.name("namespace", self.namespace, empty=True)
+        if self.worker_id:
+            checks.name("worker_id", self.worker_id, LONGEST_WORKER_BYTES)
+        for name in ("grace", "claim_wait", "heartbeat"):
+            millis(getattr(self, name), name)
+        return replace(self, concurrency=max(1, self.concurrency))
+
+
+def whole(field: str, value: object) -> int:
+    """Check a count."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise invalid(field, f"{value!r} is no count: write a whole number that is not negative")
+    return value
+
+
+def words(field: str, values: Iterable[str]) -> tuple[str, ...]:
+    """Take several names; a text alone would be taken for its letters."""
+    if isinstance(values, str):
+        raise invalid(field, f"give a list, such as [{values!r}], and not a text alone")
+    return tuple(values)
+
+
+def capabilities(values: Iterable[str], field: str = "capabilities") -> tuple[str, ...]:
+    """Take the names of what a worker can do, or must be able to do."""
+    found = words(field, values)
+    try:
+        checks.worker_capabilities(list(found))
+    except FlowFabricError as error:
+        rule = "names without spaces and commas, such as 'gpu' or 'provider=x'"
+        raise invalid(
+            field, f"{rule}, at most {MAX_CAPABILITIES} ({error.details[0].rpartition(':')[2]})"
+        ) from error
+    return found

@@ -32,7 +32,6 @@ from flowfabric.model.errors import (
 from flowfabric.model.ids import Partitions
 from flowfabric.model.records import Execution
 from flowfabric.storage.base import Commands, Subscription, Waits
-from flowfabric.worker.sending import transient
 
 R = TypeVar("R")
 log = logging.getLogger("flowfabric.calls")
@@ -238,15 +237,17 @@ class CircuitBreaker(Layer):
         self._lock = threading.Lock()
         self._failures = 0
         self._opened: float | None = None
-        self._trial = False
+        self._trial: float | None = None
+        """When the one call was let through whose end decides; one that was cancelled has none, and is replaced."""
 
     def before(self, method: str) -> None:  # noqa: ARG002
         """Refuse while it is open, but for one trial after the cool-down."""
         with self._lock:
             if self._opened is None:
                 return
-            if not self._trial and self._clock() - self._opened >= self._cool_down:
-                self._trial = True
+            now = self._clock()
+            if now - (self._opened if self._trial is None else self._trial) >= self._cool_down:
+                self._trial = now
                 return
         raise CircuitOpen
 
@@ -254,10 +255,11 @@ class CircuitBreaker(Layer):
         """Count failures of the transport; anything else closes the circuit."""
         if isinstance(error, CircuitOpen):
             return
-        failed = error is not None and transient(error)
+        # What the store refuses because it has too much to do is an answer, too.
+        failed = isinstance(error, Infrastructure) and error.retryable
         with self._lock:
             if self._opened is not None:
-                self._trial = False
+                self._trial = None
                 self._opened = self._clock() if failed else None
                 self._failures = 0
             elif failed:

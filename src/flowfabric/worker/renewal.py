@@ -1,7 +1,9 @@
 """Keeping leases from a thread of its own, so that a blocked event loop does not cost them.
 
 The thread has its own event loop and, where a store needs one, its own connection. All leases that are due are renewed
-in one call, three times in the life of a lease. The thread also watches the loop that runs the handlers.
+in one call, three times in the life of a lease. Where nobody knows whether a renewal was done, because the store could
+not be asked, failed for some of many, or does not answer, it is asked for again every second (more often for short
+leases) until it is decided or the time of the lease is over. The thread also watches the loop that runs the handlers.
 """
 
 from __future__ import annotations
@@ -14,20 +16,20 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
-from flowfabric.model.contracts.base import Command, Fence
-from flowfabric.model.contracts.lease import Renew, Task
-from flowfabric.model.errors import FlowFabricError, refuse
+from flowfabric.model.contracts.base import Command
+from flowfabric.model.errors import FlowFabricError, InternalError, Unreachable, refuse
 from flowfabric.worker.faults import is_loss
+from flowfabric.worker.holds import Hold
 from flowfabric.worker.watching import Watch
 
 log = logging.getLogger("flowfabric.worker")
 
 R = TypeVar("R")
 
-UNHEALTHY: Final = 3
-"""So many renewals in a row may fail before a lease counts as in danger."""
 CHUNK: Final = 256
 """Renewals in one call."""
+LOOK_SECONDS: Final = 1.0
+"""How often the thread looks around; for short leases it is a twelfth of their life."""
 
 
 class Renewing(Protocol):
@@ -56,57 +58,6 @@ class Borrowed:
         """It is closed by its owner."""
 
 
-class Hold:
-    """One lease that is kept until it is let go or lost."""
-
-    __slots__ = (
-        "begun",
-        "execution_id",
-        "expires",
-        "failures",
-        "fence",
-        "loss",
-        "on_loss",
-        "since",
-        "ttl_ms",
-    )
-
-    def __init__(self, task: Task, ttl_ms: int, since: float) -> None:
-        self.execution_id = task.execution_id
-        self.fence: Fence = task.fence
-        self.ttl_ms = ttl_ms
-        self.begun = time.monotonic()
-        """When the answer of the claim was here."""
-        self.since = since
-        """When it was last known to be renewed, by the clock of this process; never too late."""
-        self.expires = since + ttl_ms / 1000
-        self.failures = 0
-        self.loss: FlowFabricError | None = None
-        self.on_loss: Callable[[FlowFabricError], None] | None = None
-        """Called once, in the loop of the handlers."""
-
-    def renewal(self) -> Renew:
-        """The command that renews it."""
-        return Renew(execution_id=self.execution_id, fence=self.fence, lease_ttl_ms=self.ttl_ms)
-
-    @property
-    def healthy(self) -> bool:
-        """Whether the lease is held, as far as anybody here knows."""
-        return self.loss is None and self.failures < UNHEALTHY and time.monotonic() < self.expires
-
-    def renewed(self, since: float) -> None:
-        """Note a renewal that was asked for at a time."""
-        self.since, self.failures = since, 0
-        self.expires = since + self.ttl_ms / 1000
-
-    def lose(self, error: FlowFabricError) -> None:
-        """Note that the lease is gone; whoever works under it is told once."""
-        if self.loss is None:
-            self.loss = error
-            if self.on_loss is not None:
-                self.on_loss(error)
-
-
 class Renewer:
     """Renews the leases of one worker. `connect` opens the connection inside the thread; none: the store is shared."""
 
@@ -120,11 +71,14 @@ class Renewer:
         self._store = store
         self._connect = connect
         self._ttl = ttl_ms / 1000
+        self._interval = self._ttl / 3
         self._watch = watch
         self._holds: dict[str, Hold] = {}
         self._handlers_loop = asyncio.get_running_loop()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
+        self._own: Renewing | None = None
+        self._calls: set[asyncio.Task[None]] = set()
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._work, name="flowfabric-renewal", daemon=True)
 
@@ -144,9 +98,17 @@ class Renewer:
     async def renew_now(self) -> None:
         """Renew every lease without the thread: one may be gone, or a clock has jumped. What is refused is lost.
 
-        A store that cannot be asked is left to the thread, which counts how often that happens.
+        What cannot be decided now is left to the thread, which asks again; it does not count as a failed renewal.
         """
-        await self._renew(self._store, [hold for hold in list(self._holds.values()) if hold.loss is None])
+        holds = self._kept()
+        for start in range(0, len(holds), CHUNK):
+            part = holds[start : start + CHUNK]
+            try:
+                async with asyncio.timeout(self._interval):
+                    await self._renew(self._shared, part)
+            except TimeoutError:
+                for hold in part:
+                    hold.doubt = Unreachable()
 
     async def close(self) -> None:
         """End the thread and its connection."""
@@ -154,6 +116,9 @@ class Renewer:
             with contextlib.suppress(RuntimeError):  # it has ended by itself
                 self._loop.call_soon_threadsafe(self._stop.set)
         await asyncio.to_thread(self._thread.join)
+
+    def _kept(self) -> list[Hold]:
+        return [hold for hold in list(self._holds.values()) if hold.loss is None]
 
     # In the thread.
 
@@ -168,12 +133,10 @@ class Renewer:
     async def _run(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         self._started.set()
-        own: Renewing | None = None
-        interval = self._ttl / 3
-        look = min(interval, 1.0)
-        due = time.monotonic() + interval
+        look = min(self._interval / 4, LOOK_SECONDS)
+        due = time.monotonic() + self._interval
         try:
-            while not self._stop.is_set():
+            while not self._stop.is_set() and not self._handlers_loop.is_closed():
                 wake = min(due, time.monotonic() + look)
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._stop.wait(), max(0.0, wake - time.monotonic()))
@@ -181,66 +144,105 @@ class Renewer:
                 now = time.monotonic()
                 if self._watch is not None and self._holds:
                     self._watch.look(now - wake, self._ttl)
-                if now < due:
-                    continue
-                due = now + interval
-                own = await self._connected(own)
-                if own is not None and (undecided := await self._renew(own, self._due(now))):
-                    self._failed([hold for hold, _ in undecided], undecided[-1][1])
+                if now >= due:
+                    due = now + self._interval
+                    self._begin(self._due(now))
+                else:
+                    self._begin(self._doubtful(now))
         finally:
-            if own is not None and self._connect is not None:
-                await own.close()
-
-    async def _connected(self, own: Renewing | None) -> Renewing | None:
-        """Return the connection of this thread; one that cannot be opened is tried again at the next turn."""
-        if own is not None or self._connect is None:
-            return own or self._store
-        if not self._holds:
-            return None
-        try:
-            return await self._connect()
-        except FlowFabricError as error:
-            self._failed(self._due(time.monotonic()), error)
-            return None
+            for call in self._calls:
+                call.cancel()
+            await asyncio.gather(*self._calls, return_exceptions=True)
+            if self._own is not None and self._connect is not None:
+                await self._own.close()
 
     def _due(self, now: float) -> list[Hold]:
-        """Name the leases that a later turn might not save; younger ones can wait for it."""
-        return [
-            hold
-            for hold in list(self._holds.values())
-            if hold.loss is None and now - hold.since > self._ttl / 6
-        ]
+        """Name the leases that a later turn might not save; younger ones can wait for it, unless in doubt."""
+        old = [hold for hold in self._kept() if now - hold.since > self._ttl / 6]
+        for hold in old:
+            hold.counts = True
+        return [*self._doubtful(now), *(hold for hold in old if hold.doubt is None and not hold.asked)]
 
-    async def _renew(self, store: Renewing, holds: Sequence[Hold]) -> list[tuple[Hold, FlowFabricError]]:
-        """Renew them; return those that the store could not decide, and why."""
-        undecided: list[tuple[Hold, FlowFabricError]] = []
-        for start in range(0, len(holds), CHUNK):
-            part = holds[start : start + CHUNK]
-            asked = time.monotonic()
-            try:
-                replies: list[Any] = await store.apply_many([hold.renewal() for hold in part])
-            except FlowFabricError as error:
-                replies = [error] * len(part)
-            for hold, reply in zip(part, replies, strict=True):
-                if not isinstance(reply, FlowFabricError):
-                    hold.renewed(asked)
-                elif hold.fence.lease_id not in self._holds:
-                    continue  # what was ended meanwhile is refused, and nobody minds
-                elif is_loss(reply):
+    def _doubtful(self, now: float) -> list[Hold]:
+        """Name those to ask for again: the store could not decide them, or has not answered for a third of a life.
+
+        A lease whose time is over meanwhile is lost. One whose answer is late is judged at the next look: this thread
+        may have been kept from running, and the answer may be here already.
+        """
+        for hold in self._kept():
+            if hold.asked:
+                if now - hold.asked >= self._interval:
+                    hold.asked, hold.doubt = 0.0, Unreachable()
                     hold.failures += 1
-                    self._lose(hold, reply)
-                else:
-                    undecided.append((hold, reply))
-        return undecided
+            elif hold.doubt is not None and now >= hold.expires:
+                hold.failures += 1
+                text = f"it could not be renewed in time: {hold.doubt}"
+                self._lose(hold, refuse("lease_expired", text=text))
+        kept = [hold for hold in self._kept() if hold.doubt is not None]
+        return [hold for hold in kept if not hold.asked and now < hold.expires]
 
-    def _failed(self, holds: Sequence[Hold], error: FlowFabricError) -> None:
-        """The store could not be asked: the lease holds until its time is over."""
+    def _begin(self, holds: Sequence[Hold]) -> None:
+        """Ask for renewals without waiting for them: one call that hangs must not keep the others from being asked."""
+        now = time.monotonic()
         for hold in holds:
-            hold.failures += 1
-            if time.monotonic() >= hold.expires:
-                self._lose(hold, refuse("lease_expired", text=f"it could not be renewed in time: {error}"))
-        if holds:
-            log.warning("renewal of %d leases failed, tried again: %s", len(holds), error)
+            hold.asked = now
+        for start in range(0, len(holds), CHUNK):
+            call = asyncio.create_task(self._call(holds[start : start + CHUNK], now))
+            self._calls.add(call)
+            call.add_done_callback(self._calls.discard)
+
+    async def _call(self, holds: Sequence[Hold], now: float) -> None:
+        # After a whole life there is nothing left that an answer could save.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._ttl):
+                await self._renew(self._connected, holds)
+        # Those whose answer was late have been asked for again meanwhile.
+        answered = [hold for hold in holds if hold.asked == now]
+        for hold in answered:
+            hold.asked = 0.0
+        failed = [hold for hold in answered if hold.doubt is not None and hold.loss is None and hold.counts]
+        for hold in failed:
+            hold.failures, hold.counts = hold.failures + 1, False
+        if failed:
+            log.warning("renewal of %d leases failed, tried again: %s", len(failed), failed[-1].doubt)
+
+    async def _connected(self) -> Renewing:
+        """Return the connection of this thread; one that cannot be opened is tried again with the next call."""
+        if self._own is None:
+            opened = self._store if self._connect is None else await self._connect()
+            if self._own is None:
+                self._own = opened
+            else:  # another call was faster
+                await opened.close()
+        return self._own
+
+    # In either thread.
+
+    async def _shared(self) -> Renewing:
+        return self._store
+
+    async def _renew(self, connected: Callable[[], Awaitable[Renewing]], holds: Sequence[Hold]) -> None:
+        """Renew them in one call. What the store refuses is lost; what it could not decide is in doubt."""
+        asked = time.monotonic()
+        try:
+            store = await connected()
+            replies: list[Any] = await store.apply_many([hold.renewal() for hold in holds])
+        except FlowFabricError as error:
+            replies = [error] * len(holds)
+        except Exception as error:
+            # A layer of the user's, or a defect: the leases are held all the same, and so they are kept.
+            log.exception("renewing failed in an unexpected way, and is tried again")
+            replies = [InternalError(f"{type(error).__name__}: {error}")] * len(holds)
+        for hold, reply in zip(holds, replies, strict=True):
+            if not isinstance(reply, FlowFabricError):
+                hold.renewed(asked)
+            elif hold.fence.lease_id not in self._holds:
+                continue  # what was ended meanwhile is refused, and nobody minds
+            elif is_loss(reply):
+                hold.failures += 1
+                self._lose(hold, reply)
+            else:
+                hold.doubt = reply
 
     def _lose(self, hold: Hold, error: FlowFabricError) -> None:
         self.drop(hold)

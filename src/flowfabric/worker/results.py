@@ -8,15 +8,22 @@ from typing import Any
 
 from flowfabric.codecs import Codec, DecodeFault, EncodeFault, decode_value, encode_value
 from flowfabric.codecs.signature import hints_of
+from flowfabric.model.limits import MAX_STEP_BYTES
 from flowfabric.worker.faults import StepResultMismatch
 
 
 def write_result(name: str, value: Any, codec: Codec) -> tuple[bytes, str]:
     """Write the result of a step; what cannot be written is told with its name."""
     try:
-        return encode_value(value, codec)
+        data, encoding = encode_value(value, codec)
     except EncodeFault as fault:
         raise EncodeFault(f"the result of step {name!r}: {fault}") from fault
+    if len(data) > MAX_STEP_BYTES:
+        raise EncodeFault(
+            f"the result of step {name!r} is {len(data)} bytes long, and at most {MAX_STEP_BYTES} are kept: "
+            "put it elsewhere, and return where it is"
+        )
+    return data, encoding
 
 
 def read_result(name: str, data: bytes, encoding: str, fn: Callable[..., Any], codec: Codec) -> Any:

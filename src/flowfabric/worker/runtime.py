@@ -98,7 +98,7 @@ class Runtime:
     ) -> None:
         if not handlers:
             raise invalid("handlers", "a worker needs at least one task to run")
-        given = settings or WorkerSettings()
+        given = (settings or WorkerSettings()).checked()
         lanes = given.lanes or tuple(dict.fromkeys(handler.lane for handler in handlers.values()))
         self.settings = replace(given, lanes=lanes)
         """What it was given, and the lanes that follow from its handlers."""
@@ -165,6 +165,10 @@ class Runtime:
         await self._stack.enter_async_context(self.worker)
         self._stack.push_async_callback(self._processes.close)
         self._claiming = asyncio.create_task(self._claim(), name="flowfabric-claiming")
+        log.info(
+            "%s takes %s from %s, %d at a time", self.worker.instance_id, ", ".join(self._kinds),
+            ", ".join(settings.lanes), settings.concurrency,
+        )  # fmt: skip
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -195,7 +199,10 @@ class Runtime:
         ahead = [*self._ahead]
         self._ahead.clear()
         await self._release(ahead)
-        await self._wait(self._grace if grace is None else seconds(grace, "grace"))
+        limit = self._grace if grace is None else seconds(grace, "grace")
+        if self._claiming is not None:
+            log.info("%s stops; %d handlers get %g s to end", self.worker.instance_id, self._active, limit)
+        await self._wait(limit)
         for running in self._running.values():
             running.stop(Stopping("the worker stops"))
         await self._wait(LAST_SECONDS)

@@ -53,10 +53,10 @@ from flowfabric.model.contracts.waiting import (
     Suspend,
     Suspended,
 )
-from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.errors import FlowFabricError, refuse
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker.faults import TaskConsumed, is_loss
-from flowfabric.worker.renewal import Hold
+from flowfabric.worker.holds import Hold
 from flowfabric.worker.sending import transient
 
 if TYPE_CHECKING:
@@ -220,6 +220,12 @@ class ClaimedTask:
         )  # fmt: skip
         return await self.end(suspend, keeps=SatisfiedAtOnce)
 
+    async def try_suspend_on_pending(
+        self, pending: OpenWaitpoint, condition: Condition, **options: Any
+    ) -> Suspended | SatisfiedAtOnce:
+        """As `try_suspend`, on a waitpoint that `create_pending_waitpoint` opened."""
+        return await self.try_suspend(condition, pending=pending, **options)
+
     # What it may do meanwhile.
 
     async def renew_lease(self) -> Renewed:
@@ -259,31 +265,52 @@ class ClaimedTask:
         """Append frames to the stream of this attempt, all or none."""
         return await self.send(self._of(AppendFrames, frames=tuple(frames)), repeat=False)
 
-    async def append_frame(self, frame_type: str, payload: bytes, correlation_id: str = "") -> Appended:
-        """Append one durable frame."""
-        frame = FrameInput(payload=payload, frame_type=frame_type, correlation_id=correlation_id)
+    async def append_frame(
+        self,
+        frame_type: str,
+        payload: bytes,
+        correlation_id: str = "",
+        *,
+        mode: str = "durable",
+        **fields: Any,
+    ) -> Appended:
+        """Append one frame, durable unless another `mode` is said. Further fields are those of `FrameInput`."""
+        frame = FrameInput(
+            payload=payload, frame_type=frame_type, correlation_id=correlation_id, mode=mode, **fields
+        )
         (appended,) = await self.append_frames([frame])
         return appended
 
-    async def read_stream(self, from_: str = "start", to: str = "end", limit: int = 50) -> StreamPage:
+    async def read_stream(
+        self, from_: str = "start", to: str = "end", limit: int = 50, *, exclude_best_effort: bool = False
+    ) -> StreamPage:
         """Read frames of this attempt, both ends included."""
         return await self.ask(
             ReadStream(
-                execution_id=self.execution_id,
-                attempt_index=self.attempt_index,
-                from_=from_,
-                to=to,
-                count=limit,
+                execution_id=self.execution_id, attempt_index=self.attempt_index, from_=from_, to=to, count=limit,
+                exclude_best_effort=exclude_best_effort,
             )
-        )
+        )  # fmt: skip
 
-    async def tail_stream(self, after: str = "0-0", block: Duration = 0, limit: int = 50) -> StreamPage:
+    async def tail_stream(
+        self, after: str = "0-0", block: Duration = 0, limit: int = 50, *, exclude_best_effort: bool = False
+    ) -> StreamPage:
         """Read what follows a cursor; when there is nothing, wait for it that long."""
         self._check()
         question = TailStream(
-            execution_id=self.execution_id, attempt_index=self.attempt_index, after=after, count=limit
-        )
+            execution_id=self.execution_id, attempt_index=self.attempt_index, after=after, count=limit,
+            exclude_best_effort=exclude_best_effort,
+        )  # fmt: skip
         return await tail_when_ready(self.worker.store, question, millis(block, "block"))
+
+    async def report_usage(
+        self, budget_id: str, amounts: Iterable[tuple[str, int]], dedup_key: str = ""
+    ) -> None:
+        """Report what was used of a budget. There are no budgets yet, so every id is refused as `budget_not_found`."""
+        self._check()
+        _ = amounts, dedup_key
+        text = f"no budget is called {budget_id!r}: budgets come with a later version"
+        raise refuse("budget_not_found", text=text, field="budget_id")
 
     async def resume_signals(self) -> tuple[SignalView, ...]:
         """Return the signals that ended the last suspension of this attempt."""

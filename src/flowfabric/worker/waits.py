@@ -8,6 +8,7 @@ from typing import Any, Literal
 from flowfabric.codecs import JSON, Codec, decode_value
 from flowfabric.model.conditions import Condition, friendly_condition
 from flowfabric.model.contracts.lease import SignalView
+from flowfabric.model.errors import invalid
 
 Count = int | Literal["any", "all"]
 
@@ -63,7 +64,7 @@ class Waitpoint:
     key: str
     """The name that the handler gave it."""
     token: str
-    """What `Run.signal` takes as `token`: a secret, so it is not shown."""
+    """What `Run.signal` takes as `token`: a secret, so it is not shown. Empty when the waitpoint is closed."""
 
     def __repr__(self) -> str:
         return f"Waitpoint(id={self.id!r}, key={self.key!r}, token=…)"
@@ -71,6 +72,8 @@ class Waitpoint:
 
 def condition_of(names: tuple[str, ...], count: Count | None, *, distinct: bool, key: str) -> Condition:
     """Build the condition of a wait: one of the names, all of them, or so many; from different sources if asked."""
+    if isinstance(count, str) and count not in {"any", "all"}:
+        raise invalid("count", f"{count!r} is neither a number nor 'any' or 'all'")
     if not distinct and not isinstance(count, int):
         return friendly_condition(names, count or "any", 0, "", (key,))
     wanted = count if isinstance(count, int) else len(names) if count == "all" else 1

@@ -34,8 +34,9 @@ from flowfabric.storage.minting import new_uuid
 from flowfabric.storage.sqlite import SqliteStore
 from flowfabric.worker.faults import WorkerAtCapacity
 from flowfabric.worker.handlers import WorkerSettings
+from flowfabric.worker.holds import Hold
 from flowfabric.worker.layers import Layer, layered
-from flowfabric.worker.renewal import Borrowed, Hold, Renewer, Renewing
+from flowfabric.worker.renewal import Borrowed, Renewer, Renewing
 from flowfabric.worker.sending import Backoff, Outbox, transient
 from flowfabric.worker.tasks import ClaimedTask
 from flowfabric.worker.watching import Watch
@@ -66,6 +67,7 @@ class Worker:
         permits: int = 0,
         watch: Watch | None = None,
     ) -> None:
+        settings = settings.checked()
         if not settings.lanes:
             raise invalid("lanes", "name at least one lane")
         self.store = store
@@ -81,7 +83,7 @@ class Worker:
         self._owns_store = False
         self._unanswered: Claim | None = None
         self._numbers = itertools.count(1)
-        self._permits = permits or max(1, settings.concurrency)
+        self._permits = permits or settings.concurrency
         self._tasks: tuple[asyncio.Task[None], ...] = ()
 
     @classmethod

@@ -6,7 +6,6 @@ somebody looks.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -20,6 +19,7 @@ from flowfabric.model.machine.workers import alive
 from flowfabric.model.machine.workspace import Workspace, granted, step
 from flowfabric.model.records import Execution, Lane, Suspension, Worker
 from flowfabric.model.state import Blocking, Eligibility, Ownership, Phase
+from flowfabric.model.times import moment, span
 
 _WORDS: Final = {
     Blocking.DELAY: "delayed",
@@ -40,7 +40,6 @@ _ENDS: Final = {
     "escalate": "waits for an operator",
 }
 """What becomes of a wait that nobody ends."""
-_UNITS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"))
 
 
 class _Queue(NamedTuple):
@@ -146,7 +145,7 @@ def _suspended(space: Workspace, run: Execution) -> Because:
         words = f"{words}; {_count(came, 'signal')} counted so far"
     if ends:
         then = _ENDS.get(suspension.timeout_behavior, suspension.timeout_behavior)
-        words = f"{words}; if nothing comes, it {then} at {_moment(ends)} (in {_span(ends - space.now)})"
+        words = f"{words}; if nothing comes, it {then} at {_then(ends, space.now)}"
     return Because(str(run.blocking_reason), words)
 
 
@@ -168,20 +167,12 @@ def _count(number: int, noun: str) -> str:
 
 
 def _since(at: int, now: int) -> str:
-    return f"since {_moment(at)} ({_span(now - at)} ago)"
+    return f"since {moment(at, to_the_second=True)} ({span(now - at)} ago)"
 
 
 def _until(at: int, now: int) -> str:
-    return f"until {_moment(at)} (in {_span(at - now)})"
+    return f"until {_then(at, now)}"
 
 
-def _moment(at: int) -> str:
-    try:
-        return f"{datetime.fromtimestamp(at // 1_000, UTC):%Y-%m-%d %H:%M:%S}Z"
-    except (OverflowError, ValueError, OSError):
-        return str(at)  # a delay may reach beyond any calendar
-
-
-def _span(ms: int) -> str:
-    """Write a duration in its largest whole unit."""
-    return next((f"{ms // size}{unit}" for size, unit in _UNITS if ms >= size), f"{max(ms, 0)}ms")
+def _then(at: int, now: int) -> str:
+    return f"{moment(at, to_the_second=True)} (in {span(at - now)})"
