@@ -9,7 +9,7 @@ import pytest
 
 from flowfabric.model import limits
 from flowfabric.model.contracts.base import Fence
-from flowfabric.model.contracts.create import ChangePriority, PauseLane, Replay, UnpauseLane
+from flowfabric.model.contracts.create import ChangePriority, CreateExecution, PauseLane, Replay, UnpauseLane
 from flowfabric.model.contracts.lease import Claim, IssueClaimGrant, IssueReclaimGrant, Release, Renew, Task
 from flowfabric.model.contracts.reads import ListAttempts
 from flowfabric.model.contracts.upkeep import MarkLeaseExpired, PromoteDelayed
@@ -68,6 +68,12 @@ async def test_task_carries_all_that_a_worker_needs(ff: Driver) -> None:
         attempt_deadline_at=ff.now + 60_000,
         execution_deadline_at=ff.now + 90_000,
     )
+
+
+@pytest.mark.parametrize("policy", [b"", b"{}", b'{"priority": 1}'])
+async def test_task_carries_the_policy_as_it_came(ff: Driver, policy: bytes) -> None:
+    await ff.store.apply(CreateExecution(execution_id=ff.new_id(), execution_kind="job", policy=policy))
+    assert (await ff.claim_one()).policy == policy
 
 
 async def test_record_names_its_holder(ff: Driver) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.create import CreateExecution, PauseLane, UnpauseLane
-from flowfabric.model.contracts.lease import Claim, Claimed, Complete, Completed
+from flowfabric.model.contracts.create import CreateExecution, PauseLane, SetTags, UnpauseLane
+from flowfabric.model.contracts.lease import Claim, Claimed, ClaimedOne, Complete, Completed, GrantAndClaim
+from flowfabric.model.contracts.streams import PutStep
 from flowfabric.model.errors import FlowFabricError, Unreachable
 from flowfabric.storage.base import Upkeep
 from flowfabric.storage.valkey import ValkeyStore
@@ -128,6 +129,50 @@ async def test_indexes_are_right_when_one_call_moves_work_there_and_back(ff: Dri
     name = ff.new_id()
     create = CreateExecution(execution_id=name, execution_kind="job", tags=(("team", "a"),))
     await ff.store.apply_many([create, claim("a"), claim("b")])
+    assert (await ff.store.repair(fix=False)).wrong == ()
+
+
+async def test_what_one_call_has_created_is_whole_for_those_behind(ff: Driver) -> None:
+    name = ff.new_id()
+    create = CreateExecution(
+        execution_id=name, execution_kind="job", input_payload=b"\xff", policy=b'{"priority": 2}'
+    )
+    take = GrantAndClaim(
+        execution_id=name, worker_id="w", worker_instance_id="w-a", lease_id=new_uuid(), attempt_id=new_uuid()
+    )
+    _, claimed = await ff.store.apply_many([create, take])
+    assert isinstance(claimed, ClaimedOne)
+    assert (claimed.task.input, claimed.task.policy) == (b"\xff", b'{"priority": 2}')
+
+
+async def test_what_cannot_be_written_harms_nobody_else(ff: Driver) -> None:
+    assert isinstance(ff.store, ValkeyStore)
+    broken, whole = await ff.running(), await ff.create()
+    await ff.store.client.call("SET", f"ff:{broken.execution_id}:step", "no hash")
+    replies = await ff.store.apply_many(
+        [
+            SetTags(execution_id=whole, tags=(("a", "1"),)),
+            PutStep(execution_id=broken.execution_id, fence=broken.fence, step_name="s", result=b"1"),
+            SetTags(execution_id=whole, tags=(("b", "2"),)),
+        ]
+    )
+    assert [isinstance(reply, FlowFabricError) for reply in replies] == [False, True, False]
+    assert (await ff.show(whole)).tags == (("a", "1"), ("b", "2"))
+
+
+async def test_a_refused_command_leaves_nothing_to_those_behind(ff: Driver) -> None:
+    task, name = await ff.running(), ff.new_id()
+    stale = replace(task.fence, lease_id=new_uuid())
+    create = CreateExecution(execution_id=name, execution_kind="job", flow_id="{fp:1}:" + new_uuid())
+    commands: list[Command[Any]] = [
+        create,
+        Complete(execution_id=task.execution_id, fence=stale),
+        CreateExecution(execution_id=name, execution_kind="other"),
+        Complete(execution_id=task.execution_id, fence=task.fence),
+    ]
+    replies = await ff.store.apply_many(commands)
+    assert [isinstance(reply, FlowFabricError) for reply in replies] == [True, True, False, False]
+    assert (await ff.show(name)).execution_kind == "other"
     assert (await ff.store.repair(fix=False)).wrong == ()
 
 

@@ -63,7 +63,7 @@ local function fill(space, front, count, alone, ahead)
   if #front.ids == 0 and front.offset == 0 then space:emit('forget_route', front.lane, front.route) end
   front.offset = front.offset + #front.ids
   front.complete = #front.ids < count
-  if ahead and front.ids[1] then ff.read_ahead(space.call, front.ids, true) end
+  if ahead and front.ids[1] then ff.read_ahead(space.call, front.ids) end
 end
 
 local function before(front, other)

@@ -18,9 +18,11 @@ function ff.refuse_and_keep(code, details)
 end
 
 local function refusal(space, fault)
-  space.call.queues = nil -- what was taken from them is not taken
+  local call = space.call
+  call.queues = nil -- what was taken from them is not taken
   if type(fault) ~= 'table' or not fault.refused then
-    space.call.space = nil -- nobody knows how far it came
+    call.space, call.records = nil, {} -- nobody knows how far it came: those behind it read what is stored
+    ff.settle(call)
     error(fault, 0)
   end
   if fault.kept then ff.flush(space) else ff.forget(space) end

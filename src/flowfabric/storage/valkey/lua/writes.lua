@@ -26,7 +26,6 @@ function ff.new_call(home, time)
     now = now, keys = ff.keys.at(home),
     numbers = numbers,               -- nil on a single server, where streams count by themselves (numbers.lua)
     records = {},                    -- by id: records that were read ahead; false: none
-    inputs = {},                     -- by id: inputs that were read ahead; false: none
     values = roomy(),                -- a list: key and value of what waits
     created = false,                 -- whether inputs wait
     wishes = {}, wanted = {},        -- claim -> its wish, wish -> how many tasks (queues.lua)
@@ -81,28 +80,19 @@ function ff.record(call, id)
   return value
 end
 
--- Read many records at once, with their inputs where those are asked for.
-function ff.read_ahead(call, ids, inputs)
+-- Read many records at once.
+function ff.read_ahead(call, ids)
   local names, count = roomy(), #ids
   for i = 1, count do names[i] = ff.keys.execution(ids[i]) end
-  for i = 1, inputs and count or 0 do names[count + i] = ff.keys.input(ids[i]) end
-  local values = redis.call('MGET', unpack(names, 1, inputs and 2 * count or count))
-  for i = 1, count do
-    local id = ids[i]
-    call.records[id] = values[i]
-    if inputs then call.inputs[id] = values[count + i] end
-  end
+  local values = redis.call('MGET', unpack(names, 1, count))
+  for i = 1, count do call.records[ids[i]] = values[i] end
 end
 
 -- The input of an execution, and the text of its policy; '' for none.
 
 function ff.input(call, id)
-  local input = call.inputs[id]
-  if input == nil then
-    if call.created then ff.settle(call) end
-    input = redis.call('GET', ff.keys.input(id))
-  end
-  return input or ''
+  if call.created then ff.settle(call) end
+  return redis.call('GET', ff.keys.input(id)) or ''
 end
 
 function ff.policy_text(call, id)
