@@ -39,7 +39,7 @@ def ff(place: Place) -> Ff:
     return Ff(place.url)
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def interruptible() -> Iterator[None]:
     """Let the programs that a test starts hear SIGINT; a run in the background of a script ignores it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -7,8 +7,6 @@ import signal
 import sys
 from typing import Any
 
-import pytest
-
 from flowfabric.model.contracts.create import CreateExecution
 from flowfabric.model.ids import spread
 from flowfabric.worker import Context
@@ -213,7 +211,6 @@ async def test_workers_are_listed_while_they_live(place: Place, ff: Ff) -> None:
         assert "painter" in (await ff("workers")).out
 
 
-@pytest.mark.usefixtures("interruptible")
 async def test_a_live_list_goes_on(place: Place, ff: Ff) -> None:
     process = await ff.start("ps", "--live", "--json")
     assert process.stdout is not None

@@ -127,7 +127,6 @@ def code(tmp_path: Path) -> Path:
 LOCAL = ("--listen", "127.0.0.1:0")
 
 
-@pytest.mark.usefixtures("interruptible")
 async def test_dev_serves_works_and_reloads(backend: Backend, code: Path) -> None:
     async with running(code, "dev", "shop:app", *backend.flags, *LOCAL) as dev:
         assert dev.stdin is not None

@@ -19,8 +19,9 @@ ROOT = Path(__file__).parents[2]
 
 def recipe() -> list[str]:
     """What `make dev` runs, with the Python of the tests."""
+    asked = ["make", "--no-print-directory", "--dry-run", "dev"]  # it may be a `make` that runs the tests
     lines = subprocess.run(
-        ["make", "--dry-run", "dev"], cwd=ROOT, capture_output=True, text=True, timeout=20, check=True
+        asked, cwd=ROOT, capture_output=True, text=True, timeout=20, check=True
     ).stdout.splitlines()
     program, *arguments = shlex.split(lines[-1])
     assert program.endswith("/ff")
