@@ -41,19 +41,18 @@ def claim(space: Workspace, command: Claim) -> Claimed:
             return Claimed(tuple(task_of(space, run) for run in living))
     routes = space.routes(command.lanes, command.capabilities, command.kinds)
     tasks: list[Task] = []
-    place = 0
     while routes and len(tasks) < command.max_tasks:
         # One question for all that is still wanted; executions that end at their cap make room for others.
         runs = space.best(routes, command.namespace, command.max_tasks - len(tasks))
         if not runs:
             break
         for run in runs:
+            place = len(tasks)
             lease = Lease(
                 command.worker_id, command.worker_instance_id, mint(command.mint, 2 * place),
                 command.lease_ttl_ms, command.claim_id,
             )  # fmt: skip
             begun = take(space, run, mint(command.mint, 2 * place + 1), lease)
-            place += 1
             if begun is not None:
                 tasks.append(task_of(space, begun))
     return Claimed(tuple(tasks))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
@@ -83,7 +84,7 @@ class Claimer:
                 return repeated
             if not look.best:
                 break
-            best = [head for head, _ in look.best]
+            best = look.best
             if turn and len(best) > wanted:
                 best = sorted(random.sample(best, wanted))
             taken += await self._take(command, best, asked)
@@ -159,10 +160,13 @@ class Claimer:
         self._hints.looked_at(command.lanes, number, look.heads)
         return look
 
-    async def _take(self, command: Claim, best: list[Head], asked: int) -> list[Task]:
-        """Claim each by its place: the best of its partition, and nothing behind it."""
+    async def _take(self, command: Claim, best: list[tuple[Head, bool]], asked: int) -> list[Task]:
+        """Claim each by its place: the best of its partition, and nothing behind it.
+
+        Those that are worn out need no ids, so theirs come last.
+        """
         calls = []
-        for place, head in enumerate(best, asked):
+        for place, (head, _) in enumerate(sorted(best, key=itemgetter(1)), asked):
             one = replace(command, max_tasks=1, mint=mint(command.mint, 2 * place))
             arguments = (_packed(one), *_bound(head), ONE_OF_SEVERAL)
             calls.append((self._layout.home_of(head[1]), Call(one, OPERATIONS[Claim], arguments)))
