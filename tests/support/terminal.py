@@ -81,8 +81,10 @@ async def on_terminal(
     *command: str, folder: Path | str, environ: dict[str, str], columns: int = 200
 ) -> AsyncIterator[tuple[asyncio.subprocess.Process, Terminal]]:
     """Start a program on a terminal, and be sure that it ends."""
-    # Sizes of the terminal that the tests run on are not those of this one.
-    environ = {name: value for name, value in environ.items() if name not in {"COLUMNS", "LINES"}}
+    # Sizes of the terminal that the tests run on are not those of this one; and Ctrl-C would also reach what measures
+    # coverage, while it saves.
+    ignored = ("COLUMNS", "LINES", "COVERAGE_PROCESS")
+    environ = {name: value for name, value in environ.items() if not name.startswith(ignored)}
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     # A session of its own whose terminal this is, so that Ctrl-C reaches everybody in front of it.
