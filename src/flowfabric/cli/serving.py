@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from flowfabric.cli.exits import Refused
 from flowfabric.server.settings import load_settings
 from flowfabric.storage.base import Upkeep
+from flowfabric.storage.extras import install_command
 from flowfabric.storage.resolve import MEMORY
 
 
@@ -21,7 +22,7 @@ async def served(store: Upkeep, url: str, listen: str) -> AsyncIterator[str]:
         from flowfabric.server.listener import bind, problem, where  # noqa: PLC0415 - loads the HTTP machinery
         from flowfabric.server.server import Server  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        raise Refused(f"{error.name} is missing; install flowfabric[server]") from error
+        raise Refused(f"{error.name} is missing: {install_command('server')}") from error
     # The store is open already, with its secret: a store in memory is what asks for nothing.
     flags = {"FF_STORE": MEMORY} | ({"FF_LISTEN_ADDR": listen} if listen else {})
     settings = replace(load_settings(flags), store=url)

@@ -38,6 +38,7 @@ from flowfabric.model.ids import Partitions, check_execution_id
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Phase
 from flowfabric.storage.base import Subscription
+from flowfabric.storage.extras import install_command
 
 R = TypeVar("R")
 AT_ONCE: Final = 16
@@ -73,7 +74,7 @@ class HttpClient(Inside):
         """
         address = read_address(url, token)
         if find_spec("aiohttp") is None:
-            raise invalid("url", "http:// needs the client: pip install 'flowfabric[http]'")
+            raise invalid("url", f"http:// needs aiohttp: {install_command('http')}")
         transport = Transport(address, limits or Limits(), chance)
         try:
             stats = decoded(await transport.send(Request(method="GET", path="/v1/stats", safe=True)))

@@ -20,6 +20,7 @@ from msgspec import Struct
 from flowfabric.client.address import Address
 from flowfabric.client.failures import failure
 from flowfabric.model.errors import FlowFabricError, NotOffered, StoreClosed, Unreachable
+from flowfabric.storage.extras import install_command
 
 if TYPE_CHECKING:
     import aiohttp
@@ -207,7 +208,7 @@ def _open(address: Address, limits: Limits, connections: int) -> aiohttp.ClientS
     try:
         import aiohttp  # noqa: PLC0415 - optional
     except ImportError as error:
-        raise NotOffered("http:// needs aiohttp: pip install 'flowfabric[http]'", field="url") from error
+        raise NotOffered(f"http:// needs aiohttp: {install_command('http')}", field="url") from error
     headers = {"Authorization": f"Bearer {address.token}"} if address.token else {}
     return aiohttp.ClientSession(
         headers=headers,

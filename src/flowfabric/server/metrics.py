@@ -8,13 +8,15 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
+from flowfabric.storage.extras import install_command
+
 try:
     from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
     from prometheus_client.core import GaugeMetricFamily
     from prometheus_client.multiprocess import MultiProcessCollector
     from prometheus_client.registry import Collector
 except ImportError as error:  # pragma: no cover - seen only where the extra is not installed
-    raise ImportError("metrics need prometheus_client: pip install 'flowfabric[server]'") from error
+    raise ImportError(f"metrics need prometheus_client: {install_command('server')}") from error
 
 from flowfabric.model.contracts.reads import Describe, LaneView, ListLanes
 from flowfabric.model.errors import FlowFabricError

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from flowfabric import __version__
+from flowfabric.storage.extras import install_command
 
 if TYPE_CHECKING:
     from flowfabric.server.tracing import Tracing
@@ -41,7 +42,7 @@ def tracing_from(environ: Mapping[str, str]) -> Tracing | None:
 
         provider = _provider(exporter, environ)
     except ImportError:
-        log.warning("traces are asked for, but OpenTelemetry is missing: pip install 'flowfabric[otel]'")
+        log.warning("traces are asked for, but OpenTelemetry is missing: %s", install_command("otel"))
         return None
     log.info("traces go to exporter=%s", exporter)
     return Tracing(provider, owned=True)

@@ -13,11 +13,13 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
+from flowfabric.storage.extras import install_command
+
 try:
     from opentelemetry import propagate
     from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer, TracerProvider
 except ImportError as error:  # pragma: no cover - seen only where the extra is not installed
-    raise ImportError("traces need OpenTelemetry: pip install 'flowfabric[otel]'") from error
+    raise ImportError(f"traces need OpenTelemetry: {install_command('otel')}") from error
 
 from flowfabric import __version__
 from flowfabric.model.contracts.base import Command

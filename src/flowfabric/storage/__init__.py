@@ -11,6 +11,7 @@ from flowfabric.model.contracts.upkeep import SeedSecret
 from flowfabric.model.errors import invalid
 from flowfabric.model.tokens import SEED_SECRET_LENGTH
 from flowfabric.storage.base import Upkeep
+from flowfabric.storage.extras import install_command
 from flowfabric.storage.resolve import EMBEDDED, sqlite_parts
 
 FIRST_KID: Final = "k1"
@@ -79,7 +80,7 @@ async def _open_valkey(url: str, **options: Any) -> Upkeep:
     try:
         from flowfabric.storage.valkey import open_valkey  # noqa: PLC0415 - a driver loads when its URL is opened
     except ImportError as error:
-        raise invalid("url", "valkey:// needs the driver: pip install 'flowfabric[valkey]'") from error
+        raise invalid("url", f"valkey:// needs the driver: {install_command('valkey')}") from error
     return await open_valkey(url, **options)
 
 
