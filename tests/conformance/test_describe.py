@@ -10,7 +10,7 @@ import pytest
 from flowfabric.model.conditions import timeout_only
 from flowfabric.model.contracts.create import Block, Pause, PauseLane, RevokeLease, UnpauseLane
 from flowfabric.model.contracts.lease import Cancel, Delay, Task
-from flowfabric.model.contracts.reads import Describe, Description
+from flowfabric.model.contracts.reads import Describe, Description, GetExecution
 from flowfabric.model.contracts.upkeep import MarkLeaseExpired, MarkWorkerDead, RegisterWorker
 from flowfabric.model.limits import MAX_INT
 from support.driver import LEASE, Driver
@@ -290,3 +290,12 @@ async def test_what_is_derived_is_not_stored(ff: Driver) -> None:
     await describe(ff, execution_id)
     await ff.store.apply(PauseLane(lane_id="default"))
     assert (await ff.store.dump()).records["execution"] == before
+
+
+async def test_the_record_alone_is_what_is_stored(ff: Driver) -> None:
+    execution_id = await ff.create(policy=GPU)
+    await ff.store.apply(worker("one"))
+    stored = (await ff.store.dump()).records["execution"][execution_id,]
+    assert await ff.store.read(GetExecution(execution_id=execution_id)) == stored
+    assert (await describe(ff, execution_id)).run != stored
+    await unanswered(ff, GetExecution(execution_id=ff.new_id()), "execution_not_found")

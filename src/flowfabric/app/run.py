@@ -25,7 +25,14 @@ from flowfabric.engine import wait_until_ended
 from flowfabric.model.contracts.base import OPERATOR_OVERRIDE
 from flowfabric.model.contracts.create import Replay
 from flowfabric.model.contracts.lease import Cancel
-from flowfabric.model.contracts.reads import Describe, Description, GetResult, ListAttempts, ReadHistory
+from flowfabric.model.contracts.reads import (
+    Describe,
+    Description,
+    GetExecution,
+    GetResult,
+    ListAttempts,
+    ReadHistory,
+)
 from flowfabric.model.errors import ExecutionNotActive, NotFound, invalid
 from flowfabric.model.records import Event, Execution
 from flowfabric.model.state import TERMINAL_STATES, Public
@@ -120,7 +127,7 @@ class Run(Generic[R_co]):
     async def status(self) -> Status:
         """Say where it stands now; raises `NotFound` when there is no such run, or none any more."""
         store = await self._home.open()
-        return status_of((await store.read(Describe(execution_id=self.id))).run)
+        return status_of(await store.read(GetExecution(execution_id=self.id)))
 
     async def explain(self) -> Explanation:
         """Say why it does not go on now; `print` shows one line."""

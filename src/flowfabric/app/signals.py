@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from flowfabric.app.errors import NothingWaits
 from flowfabric.codecs import Codec, encode_value
-from flowfabric.model.contracts.reads import Describe, ListWaitpoints, WaitpointView
+from flowfabric.model.contracts.reads import GetExecution, ListWaitpoints, WaitpointView
 from flowfabric.model.contracts.waiting import ApproveSignal, DeliverSignal
 from flowfabric.model.records import Execution
 from flowfabric.model.state import TERMINAL_STATES
@@ -67,7 +67,7 @@ async def _waitpoint(store: Commands, execution_id: str, name: str, within: floa
                 found = ", ".join(f"{each.waitpoint_id} ({each.waitpoint_key})" for each in takers)
                 raise NothingWaits(f"several waitpoints take {name!r}; say waitpoint=…: {found}")
             left = end - clock()
-            run = (await store.read(Describe(execution_id=execution_id))).run
+            run = await store.read(GetExecution(execution_id=execution_id))
             if left <= 0 or run.public_state in TERMINAL_STATES:
                 raise _refusal(run, name, page.waitpoints)
             await woken.wait(min(left, LOOK_SECONDS))

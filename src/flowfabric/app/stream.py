@@ -8,7 +8,7 @@ from typing import Final
 
 from flowfabric.app.patience import patiently
 from flowfabric.app.views import AttemptStarted, Frame, frame_of, start_of
-from flowfabric.model.contracts.reads import Describe, ListAttempts, StreamPage, TailStream
+from flowfabric.model.contracts.reads import GetExecution, ListAttempts, StreamPage, TailStream
 from flowfabric.model.errors import invalid
 from flowfabric.model.ids import parse_entry_id
 from flowfabric.model.state import TERMINAL_STATES
@@ -29,7 +29,7 @@ async def follow(
         topics = [f"execution:{execution_id}"]
         woken = await patiently(lambda: stack.enter_async_context(store.subscribe(topics)))
         while True:
-            run = (await patiently(lambda: store.read(Describe(execution_id=execution_id)))).run
+            run = await patiently(lambda: store.read(GetExecution(execution_id=execution_id)))
             if run.attempt.index >= attempt and not announced:
                 announced = True
                 yield await _start(store, execution_id, attempt)

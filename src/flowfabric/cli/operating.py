@@ -9,7 +9,7 @@ from flowfabric.cli.exits import Refused
 from flowfabric.model.contracts.base import OPERATOR_OVERRIDE, ExecutionCommand
 from flowfabric.model.contracts.create import Pause, PauseLane, Replay, Unpause, UnpauseLane
 from flowfabric.model.contracts.lease import Cancel
-from flowfabric.model.contracts.reads import Describe
+from flowfabric.model.contracts.reads import GetExecution
 from flowfabric.model.errors import FlowFabricError, invalid
 
 R = TypeVar("R")
@@ -49,7 +49,7 @@ async def _operate(desk: Desk, command: ExecutionCommand[R], rule: str) -> R:
     except FlowFabricError as error:
         if error.code not in STATE:
             raise
-        state = (await desk.store.read(Describe(execution_id=command.execution_id))).run.public_state
+        state = (await desk.store.read(GetExecution(execution_id=command.execution_id))).public_state
         raise Refused(f"{rule}: {command.execution_id} is {state}") from error
 
 

@@ -26,7 +26,7 @@ from flowfabric.model.contracts.base import Command, ExecutionCommand
 from flowfabric.model.contracts.create import CreateExecution
 from flowfabric.model.contracts.lease import Claim, Claimed
 from flowfabric.model.contracts.reads import (
-    Describe,
+    GetExecution,
     ListSteps,
     Question,
     ReadStream,
@@ -172,7 +172,7 @@ class HttpClient(Inside):
 
     async def end_within(self, execution_id: str, wait_ms: int) -> Execution:
         """Return the execution when it has ended, or as it is when the time is over."""
-        question = Describe(execution_id=execution_id)
+        question = GetExecution(execution_id=execution_id)
         self._check(question)
         path = asked(question).path + "/wait"
 
@@ -181,7 +181,7 @@ class HttpClient(Inside):
             await self._transport.send(
                 Request(method="GET", path=path, query=query, safe=True, wait_seconds=left_ms / 1000)
             )
-            return (await self.read(question)).run
+            return await self.read(question)
 
         return await within(wait_ms, ask, lambda run: run.lifecycle_phase is Phase.TERMINAL)
 
@@ -194,7 +194,7 @@ class HttpClient(Inside):
         source_identity: str = "",
     ) -> str:
         """Make a link to a page of the server whose visitor may send one signal to a waitpoint, once."""
-        path = f"{asked(Describe(execution_id=execution_id)).path}/waitpoints/{quote(waitpoint_id, safe='')}/link"
+        path = f"{asked(GetExecution(execution_id=execution_id)).path}/waitpoints/{quote(waitpoint_id, safe='')}/link"
         form = {"signal_name": signal_name, "expires_in_ms": expires_in_ms}
         if source_identity:
             form["source_identity"] = source_identity

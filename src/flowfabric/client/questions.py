@@ -20,6 +20,7 @@ _STREAM: Final = f"{_RUN}/attempts/{{attempt_index}}/stream"
 
 PATHS: Final[Mapping[type[Question[Any]], str]] = {
     reads.Describe: _RUN,
+    reads.GetExecution: _RUN,
     reads.GetPayload: f"{_RUN}/detail",
     reads.ListAttempts: f"{_RUN}/detail",
     reads.GetSuspension: f"{_RUN}/detail",

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from flowfabric.model.contracts.base import Fence
 from flowfabric.model.contracts.lease import Claim, Release
-from flowfabric.model.contracts.reads import Describe, ListLeases
+from flowfabric.model.contracts.reads import GetExecution, ListLeases
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.state import Ownership
 from flowfabric.storage.base import Commands
@@ -35,7 +35,7 @@ async def give_back(store: Commands, claim: Claim) -> None:
     claim_id = claim.claim_id or claim.mint
     with contextlib.suppress(FlowFabricError):
         held = await store.read(ListLeases(worker_instance_id=claim.worker_instance_id))
-        runs = [(await store.read(Describe(execution_id=each))).run for each in held]
+        runs = [await store.read(GetExecution(execution_id=each)) for each in held]
         releases: list[Any] = [
             Release(
                 execution_id=run.execution_id, reason="the claimer went away",

@@ -8,7 +8,7 @@ import logging
 from typing import Final
 
 from flowfabric.model.contracts.lease import Claim, Claimed, Release
-from flowfabric.model.contracts.reads import Describe, StreamPage, TailStream
+from flowfabric.model.contracts.reads import GetExecution, StreamPage, TailStream
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Phase
@@ -93,7 +93,7 @@ async def wait_until_ended(store: Commands, execution_id: str, wait_ms: int = 0)
     deadline = _Deadline(wait_ms)
     async with store.subscribe([f"execution:{execution_id}"]) as woken:
         while True:
-            run = (await store.read(Describe(execution_id=execution_id))).run
+            run = await store.read(GetExecution(execution_id=execution_id))
             left = deadline.left()
             if run.lifecycle_phase is Phase.TERMINAL or not left:
                 return run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flowfabric.model.contracts.reads import Describe, ListLeases
+from flowfabric.model.contracts.reads import GetExecution, ListLeases
 from flowfabric.model.contracts.upkeep import LoseDeadLease, MarkedExpired, MarkWorkerDead
 from flowfabric.storage.base import Commands
 
@@ -16,7 +16,7 @@ async def bury(store: Commands, command: MarkWorkerDead, *, only: str = "") -> t
     outcome = await store.apply(command)
     held = await store.read(ListLeases(worker_instance_id=command.worker_instance_id))
     if only:
-        runs = [(await store.read(Describe(execution_id=execution_id))).run for execution_id in held]
+        runs = [await store.read(GetExecution(execution_id=execution_id)) for execution_id in held]
         held = tuple(run.execution_id for run in runs if run.namespace == only)
     losses = [
         LoseDeadLease(

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.reads import Describe, Question
+from flowfabric.model.contracts.reads import GetExecution, Question
 from flowfabric.model.errors import FlowFabricError, refuse
 from flowfabric.server.audit import NEEDED
 from flowfabric.server.errors import HttpError
@@ -127,7 +127,7 @@ class Call:
         """Return an id, that of the path by default, if the principal may see the execution; else there is none."""
         execution_id = self.execution_id if execution_id is None else execution_id
         if self.principal.namespace:
-            run = (await self.read(Describe(execution_id=execution_id))).run
+            run = await self.read(GetExecution(execution_id=execution_id))
             if run.namespace != self.principal.namespace:
                 raise refuse("execution_not_found", field="execution_id")
         return execution_id

@@ -18,7 +18,7 @@ try:
 except ImportError as error:  # pragma: no cover - seen only where the extra is not installed
     raise ImportError(f"metrics need prometheus_client: {install_command('server')}") from error
 
-from flowfabric.model.contracts.reads import Describe, LaneView, ListLanes
+from flowfabric.model.contracts.reads import GetExecution, LaneView, ListLanes
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.server.sharing import shared_folder
 from flowfabric.storage.base import Upkeep
@@ -107,7 +107,7 @@ class Metrics:
         lane = self._lane_of.get(execution_id)
         if lane is None:
             try:
-                lane = (await store.read(Describe(execution_id=execution_id))).run.lane_id
+                lane = (await store.read(GetExecution(execution_id=execution_id))).lane_id
             except FlowFabricError:
                 lane = "unknown"
             else:

@@ -18,6 +18,7 @@ from flowfabric.engine import tail_when_ready
 from flowfabric.model.contracts.reads import (
     Describe,
     FeedPage,
+    GetExecution,
     GetPayload,
     GetResult,
     GetStep,
@@ -54,7 +55,7 @@ _NO_STORE: Final = (("cache-control", "no-store"),)
 
 _RUN: Final = "/v1/executions/{id}"
 QUESTIONS: Final[dict[str, tuple[type[Question[Any]], ...]]] = {
-    _RUN: (Describe,),
+    _RUN: (Describe, GetExecution),
     f"{_RUN}/detail": (GetPayload, ListAttempts, GetSuspension),
     f"{_RUN}/result": (GetResult,),
     f"{_RUN}/history": (ReadHistory,),
@@ -175,7 +176,7 @@ async def _leases(call: Call, held: tuple[str, ...], bound: str) -> tuple[str, .
 async def inside(call: Call, execution_id: str, bound: str) -> bool:
     """Whether an execution exists and belongs to a namespace."""
     with contextlib.suppress(NotFound):
-        return (await call.read(Describe(execution_id=execution_id))).run.namespace == bound
+        return (await call.read(GetExecution(execution_id=execution_id))).namespace == bound
     return False
 
 

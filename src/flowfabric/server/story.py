@@ -15,8 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flowfabric.model.contracts.reads import (
-    Describe,
     FrameView,
+    GetExecution,
     ListAttempts,
     ReadHistory,
     StreamPage,
@@ -115,7 +115,7 @@ class Story:
     async def _news(self) -> AsyncIterator[bytes]:
         """Tell what is new."""
         try:
-            run = (await self._live.read(Describe(execution_id=self._execution_id))).run
+            run = await self._live.read(GetExecution(execution_id=self._execution_id))
             await self._note_progress(run)
             if run.event_count > self._place.seq:
                 async for part in self._lines():
@@ -255,7 +255,7 @@ class Story:
         return message("frame", data, str(self._place))
 
     async def _end(self) -> bytes:
-        run = (await self._live.read(Describe(execution_id=self._execution_id))).run
+        run = await self._live.read(GetExecution(execution_id=self._execution_id))
         self._place = replace(self._place, entry=_ENDED if self._place.announced else _ENDED_UNANNOUNCED)
         data: dict[str, Any] = {
             "execution_id": run.execution_id, "public_state": self._state,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from flowfabric.app import Frame, Run
 from flowfabric.app.views import frame_of
-from flowfabric.model.contracts.reads import Describe, ListSteps, TailStream
+from flowfabric.model.contracts.reads import GetExecution, ListSteps, TailStream
 from flowfabric.model.errors import NotFound
 from flowfabric.storage.base import Commands
 
@@ -27,7 +27,7 @@ def _is_ours(name: str) -> bool:
 
 async def frames(store: Commands, run: Run[Any], type_: str) -> list[Frame]:
     """Read the frames of the last attempt."""
-    attempt = (await store.read(Describe(execution_id=run.id))).run.attempt.index
+    attempt = (await store.read(GetExecution(execution_id=run.id))).attempt.index
     found: list[Frame] = []
     after = "0-0"
     while attempt >= 0:

@@ -7,6 +7,7 @@ from typing import Any
 from flowfabric.model.contracts.reads import (
     Describe,
     FindClaimable,
+    GetExecution,
     GetPayload,
     GetResult,
     GetStep,
@@ -37,7 +38,7 @@ from support.simulation.making import MAKERS, Hand, maker
 from support.simulation.making_work import TAGS
 from support.simulation.world import KINDS, LANES, NAMESPACES, STEPS, WORKERS
 
-for _plain in (Describe, GetPayload, ListAttempts, GetSuspension, ObserveSignals, ListSteps):
+for _plain in (Describe, GetExecution, GetPayload, ListAttempts, GetSuspension, ObserveSignals, ListSteps):
 
     def _about(hand: Hand, kind: Any = _plain) -> Any:
         return kind(**hand.on(hand.run()))

@@ -68,6 +68,10 @@ class Describe(ExecutionQuestion[Description], frozen=True, kw_only=True):
     """Show one execution."""
 
 
+class GetExecution(ExecutionQuestion[Execution], frozen=True, kw_only=True):
+    """Return the record of one execution as it is stored, without asking what its lane and the workers make of it."""
+
+
 class GetPayload(ExecutionQuestion[Payload], frozen=True, kw_only=True):
     """Return the input and the policy as they were sent."""
 

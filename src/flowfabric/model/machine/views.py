@@ -10,6 +10,7 @@ from flowfabric.model.contracts.reads import (
     ExecutionPage,
     FeedPage,
     FrameView,
+    GetExecution,
     GetPayload,
     GetResult,
     GetStep,
@@ -64,6 +65,12 @@ _END: Final[Position] = (MAX_INT, MAX_INT)
 
 
 # One execution.
+
+
+@step(GetExecution)
+def get_execution(space: Workspace, question: GetExecution) -> Execution:
+    """Return the record."""
+    return space.execution(question.execution_id)
 
 
 @step(GetPayload)

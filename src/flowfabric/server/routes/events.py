@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable
 
 from msgspec import Struct
 
-from flowfabric.model.contracts.reads import Describe, FeedEntry
+from flowfabric.model.contracts.reads import FeedEntry, GetExecution
 from flowfabric.model.limits import MAX_INT
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.errors import bad_request
@@ -53,7 +53,7 @@ async def execution_events(call: Call) -> Answer:
     place = parse_place(_last_id(call))
     execution_id = call.execution_id
     await call.visible(execution_id)
-    run = (await call.read(Describe(execution_id=execution_id))).run
+    run = await call.read(GetExecution(execution_id=execution_id))
     if place.seq > run.event_count:
         raise bad_request("Last-Event-ID: this execution has not come that far", field="last_event_id")
     if place.told(run):  # a browser that reconnects after the end stops when it gets this

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from flowfabric.model.contracts.lease import StepView
-from flowfabric.model.contracts.reads import Describe, GetStep, ListSteps
+from flowfabric.model.contracts.reads import GetExecution, GetStep, ListSteps
 from flowfabric.model.contracts.streams import Appended, AppendFrames, FrameInput, PutStep, StepExisting
 from flowfabric.model.errors import FlowFabricError, refuse
 from flowfabric.model.limits import MAX_STEP_BYTES_IN_TASK
@@ -69,7 +69,7 @@ async def append_frames(call: Call) -> Answer:
     except FlowFabricError as error:
         if error.code != "stale_owner_cannot_append":
             raise
-        run = (await call.read(Describe(execution_id=call.execution_id))).run
+        run = await call.read(GetExecution(execution_id=call.execution_id))
         refusal = from_engine(_lost_lease(run, call.store.now()), classic=False)
         refusal.extra["cause"] = error.code
         raise refusal from error

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from flowfabric.model import checks
 from flowfabric.model.contracts.lease import Granted, IssueClaimGrant, IssueReclaimGrant
-from flowfabric.model.contracts.reads import Describe, FindClaimable
+from flowfabric.model.contracts.reads import FindClaimable, GetExecution
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.ids import partition_in, partition_key
 from flowfabric.model.limits import MAX_CAPABILITIES, MAX_CAPABILITY_BYTES, MAX_GRANT_TTL_MS, MAX_NAME_BYTES
@@ -105,7 +105,7 @@ async def reclaim(call: Call) -> Answer:
     execution_id = call.execution_id
     _check_asker(body.worker_id, body.worker_instance_id, body.lane_id, body.grant_ttl_ms)
     await call.visible()
-    run = (await call.read(Describe(execution_id=execution_id))).run
+    run = await call.read(GetExecution(execution_id=execution_id))
     lost = run.lifecycle_phase is Phase.ACTIVE and run.ownership_state is not Ownership.LEASED
     if lost and at_reclaim_cap(run):
         return Answer(

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from flowfabric.model.contracts.reads import Describe
+from flowfabric.model.contracts.reads import GetExecution
 from flowfabric.model.contracts.waiting import ApproveSignal, SignalDuplicate
 from flowfabric.model.errors import FlowFabricError, refuse
 from flowfabric.model.limits import MAX_INT
@@ -107,7 +107,7 @@ async def show_link(call: Call) -> Answer:
         link, reason = await _usable(call)
     except Unusable as error:
         return _refused(call, error)
-    run = (await call.read(Describe(execution_id=link.execution_id))).run
+    run = await call.read(GetExecution(execution_id=link.execution_id))
     return _page(question_page(link, run.execution_kind, run.namespace, reason))
 
 

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from flowfabric import __version__
 from flowfabric.model.contracts.reads import (
-    Describe,
+    GetExecution,
     LaneView,
     ListLanes,
     ListLeases,
@@ -119,7 +119,7 @@ async def inbox(call: Call) -> Answer:
 
 async def _letter(call: Call, view: WaitpointView, now: int) -> dict[str, Any] | None:
     try:
-        run = (await call.read(Describe(execution_id=view.execution_id))).run
+        run = await call.read(GetExecution(execution_id=view.execution_id))
     except NotFound:  # purged since
         return None
     if call.principal.namespace not in {"", run.namespace}:
