@@ -101,18 +101,58 @@ async def test_a_worker_says_what_it_does(place: Place, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "text"),
-    [
-        ("nowhere:app", "there is no module nowhere"),
-        ("shop:nothing", "shop has no FlowFabric called nothing"),
-    ],
+    "target",
+    ["./shop.py:app", "shop.py", "{folder}/shop.py:app", "./pages/tasks.py:shop", "pages.tasks:shop"],
 )
-async def test_an_app_that_is_not_there_is_explained(tmp_path: Path, target: str, text: str) -> None:
+async def test_an_app_is_named_by_its_file_or_its_module(target: str, tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(APP, "utf-8")
-    async with running(tmp_path, "worker", target) as worker:
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "__init__.py").touch()
+    (tmp_path / "pages" / "words.py").write_text("HELLO = 'HELLO'", "utf-8")
+    package = APP.replace("app", "shop").replace("\nfrom", "\nfrom .words import HELLO\nfrom", 1)
+    (tmp_path / "pages" / "tasks.py").write_text(package, "utf-8")
+    target = target.replace("{folder}", str(tmp_path))
+    async with running(tmp_path, "worker", target, "--store", "work.db") as worker:
+        await until(worker, "takes greet, hang, nap from default")
+
+
+@pytest.mark.parametrize(
+    ("target", "code", "text"),
+    [
+        ("nowhere:app", 2, "there is no module nowhere; run ff where it lies, install it, or give its file"),
+        ("shop.app", 2, "there is no module shop.app; for app in shop write shop:app"),
+        ("nowhere/shop.py:app", 2, "there is no file nowhere/shop.py in "),
+        ("./shop:app", 2, "there is no file shop; there is shop.py"),
+        ("./pages:app", 2, "pages is a folder; name the file that the app lies in"),
+        ("./my.shop.py:app", 2, "my.shop.py cannot be imported; call the file NAME.py, with no other dot"),
+        ("./pages/asyncio.py:app", 2, "pages/asyncio.py cannot be imported: asyncio is another module already"),
+        (":app", 2, "'' is no name of a module; write shop.tasks:app or ./shop.py:app"),
+        ("shop:nothing", 2, "shop has no FlowFabric called nothing; write shop:app"),
+        ("./shop.py:nothing", 2, "./shop.py has no FlowFabric called nothing; write ./shop.py:app"),
+        ("shop:greet", 2, "greet in shop is of type function, not a FlowFabric; write shop:app"),
+        ("empty", 2, "empty has no FlowFabric called app; make one: app = FlowFabric()"),
+        ("needy", 1, "needy cannot be imported: ImportError: cannot import name 'no' from 'shop'"),
+        ("./bare.py", 1, "bare.py cannot be imported: ModuleNotFoundError: No module named 'no' ({}bare.py, line 1)"),
+        ("odd:app", 1, "odd cannot be imported: SyntaxError: '(' was never closed ({}odd.py, line 1)"),
+        ("broken", 1, "broken cannot be imported: ZeroDivisionError: division by zero ({}broken.py, line 3)"),
+    ],
+)  # fmt: skip
+async def test_an_app_that_cannot_be_loaded_is_explained(
+    target: str, code: int, text: str, tmp_path: Path
+) -> None:
+    files = {
+        "shop.py": APP, "my.shop.py": APP, "empty.py": "", "odd.py": "app = (", "needy.py": "from shop import no",
+        "bare.py": "import no", "broken.py": "\ndef half():\n    1 / 0\nhalf()",
+    }  # fmt: skip
+    for name, content in files.items():
+        (tmp_path / name).write_text(content, "utf-8")
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "asyncio.py").write_text(APP, "utf-8")  # where ff starts it would hide Python's own
+    async with running(tmp_path, "worker", target, "--store", "work.db") as worker:
         out, _ = await worker.communicate()
-    assert worker.returncode == 2
-    assert out.decode().startswith(f"ff: {text}")
+    said = out.decode()
+    assert said.startswith(f"ff: {text.replace('{}', f'{tmp_path}/')}"), said
+    assert (worker.returncode, said.count("\n")) == (code, 1)
 
 
 @pytest.fixture

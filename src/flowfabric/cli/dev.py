@@ -6,12 +6,14 @@ import argparse
 import asyncio
 from typing import Any
 
+from flowfabric.cli.loading import HELP, METAVAR
+
 
 def add(commands: Any) -> None:
     """Describe the command."""
     about = "a server, a worker that is started anew when code changes, and what happens, in one terminal"
     parser = commands.add_parser("dev", help=about, description=about)
-    parser.add_argument("app", metavar="MODULE:APP", help="where the app is, as in shop.tasks:app")
+    parser.add_argument("app", metavar=METAVAR, help=HELP)
     parser.add_argument(
         "--store",
         metavar="URL",

@@ -8,8 +8,10 @@ import sys
 from asyncio.subprocess import Process
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
+from flowfabric.cli.loading import folder_of
 from flowfabric.cli.screen import Screen
 
 LOOK_SECONDS: Final = 0.5
@@ -102,22 +104,27 @@ class DevWorker:
 
     async def watch(self) -> None:
         """Start it anew whenever a file with code has changed."""
-        seen = await asyncio.to_thread(_stamps)
+        folder = folder_of(self._target)
+        seen = await asyncio.to_thread(_stamps, folder)
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            now = await asyncio.to_thread(_stamps)
+            now = await asyncio.to_thread(_stamps, folder)
             changed = sorted(path for path in seen.keys() | now.keys() if seen.get(path) != now.get(path))
             if changed:
                 self.restart(f"{changed[0]} has changed" + (" and others" if changed[1:] else ""))
             seen = now
 
 
-def _stamps() -> dict[str, int]:
-    return dict(_files(""))
+def _stamps(folder: Path | None) -> dict[str, int]:
+    """Return when each file with code was changed: below the present folder, and beside the app."""
+    found = dict(_files(""))
+    if folder is not None and not folder.is_relative_to(Path.cwd()):
+        found |= _files(f"{folder}/")
+    return found
 
 
 def _files(folder: str) -> Iterator[tuple[str, int]]:
-    """Every file with code below the present folder, and when it was changed."""
+    """Every file with code below a folder, and when it was changed."""
     with suppress(OSError), os.scandir(folder or ".") as entries:
         for entry in entries:
             name = f"{folder}{entry.name}"

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import importlib
 import os
 import signal
 import sys
 import threading
 from typing import Any
 
-from flowfabric.app import FlowFabric
-from flowfabric.cli.exits import Exit, Refused
+from flowfabric.cli.loading import HELP, METAVAR, load
 from flowfabric.server.logs import configure
 
 
@@ -20,7 +18,7 @@ def add(commands: Any) -> None:
     """Describe the command."""
     about = "run the tasks of an app until SIGTERM or Ctrl-C"
     parser = commands.add_parser("worker", help=about, description=about)
-    parser.add_argument("app", metavar="MODULE:APP", help="where the app is, as in shop.tasks:app")
+    parser.add_argument("app", metavar=METAVAR, help=HELP)
     parser.add_argument(
         "--store",
         metavar="URL",
@@ -78,25 +76,6 @@ def work(given: argparse.Namespace) -> int:
         ).run()
     )  # fmt: skip
     return 0
-
-
-def load(target: str) -> FlowFabric:
-    """Import an app by the name of its module and its own, which is `app` when nothing is said."""
-    module, _, name = target.partition(":")
-    if str(here := os.getcwd()) not in sys.path:  # noqa: PTH109 - as text, to compare
-        sys.path.insert(0, here)
-    try:
-        found = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name not in {module, module.partition(".")[0]}:
-            raise
-        raise Refused(
-            f"there is no module {module}; run ff where it lies, or install it", Exit.USAGE
-        ) from error
-    app = getattr(found, name or "app", None)
-    if not isinstance(app, FlowFabric):
-        raise Refused(f"{module} has no FlowFabric called {name or 'app'}; write MODULE:NAME", Exit.USAGE)
-    return app
 
 
 def _stop_with_input() -> None:
