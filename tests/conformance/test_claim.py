@@ -304,6 +304,17 @@ async def test_claim_id_belongs_to_one_worker_instance(ff: Driver) -> None:
     assert claimed(await ff.claim(claim_id="c", worker_instance_id="w1-b")) == [second]
 
 
+async def test_a_repeated_claim_returns_leases_of_its_own_namespace_only(ff: Driver) -> None:
+    theirs = await ff.create(namespace="theirs")
+    first = await ff.claim_one(claim_id="c", namespace="theirs")
+    assert first.execution_id == theirs
+    assert await ff.claim(claim_id="c", namespace="ours") == ()
+    ours = await ff.create(namespace="ours")
+    assert claimed(await ff.claim(claim_id="c", namespace="ours")) == [ours]
+    assert claimed(await ff.claim(claim_id="c", namespace="ours")) == [ours]
+    assert await ff.claim(claim_id="c", namespace="theirs") == (first,)
+
+
 @pytest.mark.parametrize("how", ["expired unmarked", "expired", "completed", "released"])
 async def test_repeated_claim_never_returns_a_lease_that_is_gone(ff: Driver, how: str) -> None:
     await ff.create()

@@ -352,6 +352,16 @@ async def test_same_id_is_a_duplicate_whatever_the_arguments(ff: Driver) -> None
         assert await ff.store.apply(again) == Duplicate(execution_id, "waiting")
 
 
+@pytest.mark.parametrize("key", ["", "k"])
+async def test_an_id_of_another_namespace_is_taken(ff: Driver, key: str) -> None:
+    theirs = await ff.create(namespace="theirs", idempotency_key=key)
+    command = create(ff, execution_id=theirs, namespace="ours", idempotency_key=key)
+    await refuses(ff, command, "execution_id_taken", field="execution_id")
+    assert (await ff.show(theirs)).namespace == "theirs"
+    fresh = create(ff, namespace="ours", idempotency_key=key)  # the refusal has used up no key
+    assert await ff.store.apply(fresh) == Created(fresh.execution_id, "waiting")
+
+
 @pytest.mark.parametrize("name", ["active", "suspended", "completed", "cancelled"])
 async def test_duplicate_names_the_present_state(ff: Driver, name: str) -> None:
     scene = await scenes.STAGES[name](ff, idempotency_key="k")

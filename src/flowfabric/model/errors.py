@@ -212,6 +212,7 @@ _T, _R, _I = Severity.TERMINAL, Severity.RETRYABLE, Severity.INFORMATIONAL
 # One line per code: family, severity, and the sentence that says what to do.
 _TABLE: Final[tuple[tuple[str, type[FlowFabricError], Severity, str], ...]] = (
     ("execution_not_found", NotFound, _T, "no execution has this id"),
+    ("execution_id_taken", Conflict, _T, "the id is in use; mint a new UUID and submit again"),
     ("stale_lease", OwnershipLost, _T, "the lease is no longer yours; stop working on it"),
     ("lease_expired", OwnershipLost, _T, "the lease has expired; stop working on it"),
     ("lease_revoked", OwnershipLost, _T, "an operator revoked the lease; stop working on it"),

@@ -42,7 +42,9 @@ CONTENTION: Final = frozenset(
         "execution_not_in_eligible_set", "execution_not_reclaimable", "no_active_lease",
     }
 )  # fmt: skip
-CONFLICT: Final = frozenset({"waitpoint_already_exists", "rotation_conflict", "active_attempt_exists"})
+CONFLICT: Final = frozenset(
+    {"waitpoint_already_exists", "rotation_conflict", "active_attempt_exists", "execution_id_taken"}
+)
 STATE_KINDS: Final = {
     "execution_not_terminal": "execution_not_terminal",
     "max_replays_exhausted": "max_replays_exhausted",

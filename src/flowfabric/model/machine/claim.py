@@ -34,7 +34,10 @@ def claim(space: Workspace, command: Claim) -> Claimed:
     space.emit("seen", command.worker_instance_id, value=command)
     if command.claim_id:
         held = space.leases(command.worker_instance_id, command.claim_id)
-        living = [run for run in held if run.lease_expires_at > space.now]
+        living = [
+            run for run in held
+            if run.lease_expires_at > space.now and command.namespace in {"", run.namespace}
+        ]  # fmt: skip
         if living:
             living.sort(key=lambda run: (score(run), run.execution_id))  # the order of the first answer
             space.several("payload", [(run.execution_id,) for run in living])

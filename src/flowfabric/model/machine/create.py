@@ -50,8 +50,11 @@ def _existing(space: Workspace, command: CreateExecution) -> Duplicate | None:
         if memo is not None and memo.expires_at > space.now:
             execution_id = msgpack.decode(memo.value, type=str)
             holder: Execution | None = space.get("execution", execution_id)
-            return Duplicate(execution_id, holder.public_state if holder else "")
+            known = holder is not None and holder.namespace == command.namespace
+            return Duplicate(execution_id, holder.public_state if holder and known else "")
     run: Execution | None = space.get("execution", command.execution_id)
+    if run is not None and run.namespace != command.namespace:
+        raise refuse("execution_id_taken", field="execution_id")  # says nothing about whose it is
     return Duplicate(run.execution_id, run.public_state) if run else None
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import resources
 from typing import Final, Literal, TypeVar
 
@@ -36,6 +37,8 @@ def connect(path: str, *, synchronous: Synchronous = "NORMAL", read_only: bool =
     """Open a connection with our settings. Waiting for other processes is left to the caller."""
     if synchronous not in {"OFF", "NORMAL", "FULL", "EXTRA"}:
         raise InvalidInput("one of OFF, NORMAL, FULL, EXTRA", field="synchronous")
+    if not read_only and path != MEMORY:
+        _create_private(path)
     with translated(path):
         db = sqlite3.connect(
             path, isolation_level=None, check_same_thread=False, timeout=0, cached_statements=256
@@ -54,6 +57,12 @@ def connect(path: str, *, synchronous: Synchronous = "NORMAL", read_only: bool =
             db.close()
             raise
         return db
+
+
+def _create_private(path: str) -> None:
+    """Create a new database for its owner only; SQLite gives the files beside it the same mode."""
+    with suppress(OSError):  # it exists, or SQLite says what is wrong with the path
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def patiently(path: str, work: Callable[[], T]) -> T:

@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import hashlib
 import itertools
+import logging
 import os
 import socket
+import stat
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -17,6 +19,11 @@ from flowfabric.storage.wake import EVERYTHING
 
 MAX_DATAGRAM: Final = 32_768
 MAX_SOCKET_PATH: Final = 100
+BIND_TRIES: Final = 5
+PRIVATE: Final = 0o700
+OTHERS: Final = 0o077
+"""The mode bits that let somebody else into a folder."""
+log = logging.getLogger("flowfabric.sqlite")
 _numbers = itertools.count()
 
 
@@ -38,11 +45,12 @@ class Peers:
         """Bind our own socket; where that is not possible, the poll of the store remains."""
         if not hasattr(socket, "AF_UNIX"):
             return
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._name = f"{os.getpid()}-{next(_numbers)}"
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        sock.setblocking(False)
-        sock.bind(str(self._folder / self._name))
+        try:
+            sock = _bind(self._folder, self._name)
+        except OSError as error:
+            log.warning("other processes are not woken at once, only by polling: %s", error)
+            return
         self._socket = sock
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(sock.fileno(), self._receive)
@@ -111,6 +119,33 @@ class Peers:
         (self._folder / self._name).unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             self._folder.rmdir()
+
+
+def _bind(folder: Path, name: str) -> socket.socket:
+    """Bind a socket in the folder, which is created again when the last process before us has just removed it."""
+    for _ in range(BIND_TRIES):
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=PRIVATE)
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            _check_ours(folder)
+            sock.setblocking(False)
+            sock.bind(str(folder / name))
+        except FileNotFoundError:
+            sock.close()
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return sock
+    raise FileNotFoundError(f"{folder} is removed again and again")
+
+
+def _check_ours(folder: Path) -> None:
+    """Refuse a folder that somebody else made or can write to: its sockets could hear and forge wake-ups."""
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & OTHERS:
+        raise PermissionError(f"{folder} is not a folder of this user alone (mode 700); remove it")
 
 
 _ALL: Final = f"0\n{EVERYTHING}".encode()

@@ -26,7 +26,8 @@ local function held(space, keys, command, found)
   for i = 1, #flat, 2 do
     local run = flat[i + 1] == command.claim_id and space:find(flat[i])
     if run and run.ownership_state == 'leased' and run.claim_id == command.claim_id
-      and run.current_worker_instance_id == command.worker_instance_id and run.lease_expires_at > space.now then
+      and run.current_worker_instance_id == command.worker_instance_id and run.lease_expires_at > space.now
+      and (command.namespace == '' or command.namespace == run.namespace) then
       found[#found + 1] = flat[i]
     end
   end

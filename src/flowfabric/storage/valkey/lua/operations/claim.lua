@@ -18,7 +18,9 @@ end
 local function living(space, command)
   local held, found = space:leases(command.worker_instance_id, command.claim_id), {}
   for i = 1, #held do
-    if held[i].lease_expires_at > space.now then found[#found + 1] = held[i] end
+    local run = held[i]
+    local allowed = command.namespace == '' or command.namespace == run.namespace
+    if allowed and run.lease_expires_at > space.now then found[#found + 1] = run end
   end
   table.sort(found, function(a, b)
     local left, right = ff.score(a), ff.score(b)

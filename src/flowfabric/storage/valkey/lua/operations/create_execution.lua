@@ -8,9 +8,9 @@
 --           the key stands for an id of another partition (ff_reserve), of which nothing can be said here
 -- Keeps     an id and a living idempotency key stand for one execution for ever
 
-local function state_of(space, id)
+local function state_of(space, command, id)
   local run = space:find(id)
-  return {'duplicate', id, run and run.public_state or ''}
+  return {'duplicate', id, run and run.namespace == command.namespace and run.public_state or ''}
 end
 
 local function existing(space, command)
@@ -20,10 +20,12 @@ local function existing(space, command)
       local id = cmsgpack.unpack(memo.value)
       if type(id) == 'table' then return {'reserved', id[1], ''} end
       if space.numbers and not ff.keys.is_in(space.keys.home, id) then return {'reserved', id, ''} end
-      return state_of(space, id)
+      return state_of(space, command, id)
     end
   end
-  return space:find(command.execution_id) and state_of(space, command.execution_id)
+  local run = space:find(command.execution_id)
+  if run and run.namespace ~= command.namespace then ff.refuse('execution_id_taken', {}, 'execution_id') end
+  return run and state_of(space, command, command.execution_id)
 end
 
 local function refuse_unknown_groups(command, policy)
