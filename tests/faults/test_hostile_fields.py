@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, get_type_hints
 
 import pytest
+from msgspec import Struct
 from msgspec.structs import replace
 
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.contracts.streams import AppendFrames
+from flowfabric.model.errors import InvalidInput
 from flowfabric.model.machine.workspace import decidable
 from support.simulation import open_fleet
 from support.simulation.compare import same_replies
@@ -60,3 +63,35 @@ async def test_no_field_reaches_a_store_unchecked(tmp_path: Path, kind: Kind) ->
                 first, second = [await send(store, bad) for store in fleet.stores]
                 assert getattr(first, "code", "") != "internal_error", (field, value, first)
                 same_replies(f"{kind.__name__}.{field}", first, second, ("memory", "sqlite"))
+
+
+def _with_integers(value: Any) -> Iterator[tuple[str, Callable[[int], Any]]]:
+    """Find every integer inside a value; yields its path and a function that puts another one there."""
+    if isinstance(value, bool) or value is None:
+        return
+    if isinstance(value, int):
+        yield "", lambda number: number
+    elif isinstance(value, Struct):
+        optional = {name for name, hint in get_type_hints(type(value)).items() if hint == int | None}
+        for name in value.__struct_fields__:
+            held = 0 if name in optional else getattr(value, name)
+            for path, put in _with_integers(held):
+                yield f"{name}.{path}".rstrip("."), lambda n, name=name, put=put: replace(value, **{name: put(n)})
+    elif isinstance(value, tuple):
+        for place, item in enumerate(value):
+            for path, put in _with_integers(item):
+                yield (
+                    f"{place}.{path}".rstrip("."),
+                    lambda n, at=place, put=put: (*value[:at], put(n), *value[at + 1 :]),
+                )
+
+
+@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
+async def test_integers_beyond_what_stores_keep_are_refused_by_name(tmp_path: Path, kind: Kind) -> None:
+    async with open_fleet(("memory",), tmp_path / "fleet") as fleet:
+        good = await staged(fleet, kind)
+        for path, put in _with_integers(good):
+            for number in (2**53, 2**64, 2**70, -(2**53), -(2**70)):
+                refusal = await send(fleet.stores[0], put(number))
+                assert isinstance(refusal, InvalidInput), (path, number, refusal)
+                assert refusal.field in {path, *path.split(".")}, (path, refusal)

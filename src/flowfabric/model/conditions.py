@@ -49,6 +49,12 @@ class Node(Struct, frozen=True, array_like=True, gc=False):
     satisfiers: tuple[str, ...] = ()
     """What it has counted so far, in order, each once: signals, sources or waitpoints by `count_kind`."""
 
+    def check(self) -> None:
+        """Check the numbers of this node and of those below it."""
+        checks.integer("condition.n", self.n, 0, MAX_COUNT)
+        for member in self.members:
+            member.check()
+
 
 class Condition(Struct, frozen=True, array_like=True, gc=False):
     """What must happen, and what has happened so far."""
@@ -69,6 +75,13 @@ class Condition(Struct, frozen=True, array_like=True, gc=False):
     """Whether an operator may resume before the condition holds."""
     waitpoint_key: str = ""
     """List: the waitpoint it listens on; empty is the only one there is."""
+
+    def check(self) -> None:
+        """Check its numbers; the functions below check the rest while they build it."""
+        checks.integer("condition.version", self.version, 1, 1)
+        checks.integer("condition.minimum", self.minimum, 0, MAX_COUNT)
+        for node in self.tree:
+            node.check()
 
 
 def is_sentinel(signal_name: str) -> bool:

@@ -18,6 +18,8 @@ from flowfabric.server.errors import bad_request, unprocessable
 I32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 U16 = Annotated[int, Meta(ge=0, le=2**16 - 1)]
 U32 = Annotated[int, Meta(ge=0, le=2**32 - 1)]
+Integer = Annotated[int, Meta(ge=-MAX_INT, le=MAX_INT)]
+"""Whatever every store keeps exactly; the engine says which range a field really has."""
 U64 = Annotated[int, Meta(ge=0, le=MAX_INT)]
 Ms = Annotated[int, Meta(ge=0, le=MAX_INT, description="milliseconds since 1970")]
 Clock = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1, description="the caller's clock, in ms; not used")]

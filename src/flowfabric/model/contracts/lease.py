@@ -283,9 +283,11 @@ class Renew(HolderCommand[Renewed], frozen=True, kw_only=True):
     """When given, it must be the current one."""
 
     def check(self) -> None:
-        """Check the time."""
+        """Check the time and the attempt."""
         super().check()
         checks.integer("lease_ttl_ms", self.lease_ttl_ms, MIN_LEASE_TTL_MS, MAX_LEASE_TTL_MS)
+        if self.attempt_index is not None:
+            checks.integer("attempt_index", self.attempt_index)
 
 
 class Released(Struct, frozen=True):

@@ -78,6 +78,8 @@ class AppendFrames(HolderCommand[tuple[Appended, ...]], frozen=True, kw_only=Tru
     def check(self) -> None:
         """Check every frame."""
         super().check()
+        if self.attempt_index is not None:
+            checks.integer("attempt_index", self.attempt_index)
         if not 1 <= len(self.frames) <= MAX_FRAMES_PER_CALL:
             raise invalid("frames", f"send 1 to {MAX_FRAMES_PER_CALL} frames")
         for frame in self.frames:

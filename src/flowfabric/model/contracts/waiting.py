@@ -90,6 +90,7 @@ class Suspend(HolderCommand[Suspended | SatisfiedAtOnce], frozen=True, kw_only=T
         super().check()
         check_uuid("suspension_id", self.suspension_id)
         self._check_bindings()
+        self.condition.check()
         for field in ("reason_code", "requested_by"):
             checks.name(field, getattr(self, field))
         for field in ("resume_policy_json", "continuation_metadata_pointer"):
@@ -97,6 +98,8 @@ class Suspend(HolderCommand[Suspended | SatisfiedAtOnce], frozen=True, kw_only=T
         for field in ("idempotency_key", "step_name"):
             checks.text(field, getattr(self, field), max_bytes=MAX_NAME_BYTES, empty=True)
         checks.integer("resume_delay_ms", self.resume_delay_ms, 0, MAX_INT)
+        if self.attempt_index is not None:
+            checks.integer("attempt_index", self.attempt_index)
         if self.timeout_at is not None:
             checks.integer("timeout_at", self.timeout_at, 0, MAX_INT)
         if self.timeout_ms is not None:

@@ -19,7 +19,7 @@ from flowfabric.server import render
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.cursors import bad_cursor
 from flowfabric.server.errors import HttpError, bad_request, from_engine
-from flowfabric.server.forms import Ms, from_base64, json_or_base64
+from flowfabric.server.forms import Integer, Ms, from_base64, json_or_base64
 from flowfabric.server.roles import Need
 from flowfabric.server.routes.holder import Holding, holding
 from flowfabric.server.routes.tasks import step_shape
@@ -42,10 +42,10 @@ class FrameForm(Struct, frozen=True):
     source: str | None = None
     metadata_json: str | None = None
     patch_kind: str | None = None
-    retention_maxlen: int | None = None
-    ttl_ms: int | None = None
-    maxlen_floor: int | None = None
-    maxlen_ceiling: int | None = None
+    retention_maxlen: Integer | None = None
+    ttl_ms: Integer | None = None
+    maxlen_floor: Integer | None = None
+    maxlen_ceiling: Integer | None = None
     ema_alpha: float | None = None
 
 
@@ -53,7 +53,7 @@ class FrameBatch(Holding, frozen=True, kw_only=True):
     """Frames, appended all or none."""
 
     frames: tuple[FrameForm, ...]
-    attempt_index: int | None = None
+    attempt_index: Integer | None = None
     """When given, it must be the current one."""
 
 
@@ -120,7 +120,7 @@ class StepForm(Holding, frozen=True, kw_only=True):
     result_base64: str | UnsetType | None = UNSET
     encoding: str | None = None
     """Of raw bytes only."""
-    call_index: int | None = None
+    call_index: Integer | None = None
 
 
 @endpoint("POST", "/v1/executions/{id}/steps", Need.WORK, body=StepForm, limit=PAYLOAD)

@@ -21,7 +21,7 @@ from flowfabric.model.contracts.lease import (
 from flowfabric.model.limits import DEFAULT_LEASE_TTL_MS
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.errors import bad_request
-from flowfabric.server.forms import U64, FenceForm, Ms, json_or_base64, later
+from flowfabric.server.forms import U64, FenceForm, Integer, Ms, json_or_base64, later
 from flowfabric.server.roles import Need
 from flowfabric.server.routing import PAYLOAD, endpoint
 
@@ -81,7 +81,7 @@ class Failure(Holding, frozen=True, kw_only=True):
     category: str = "error"
     detail: str | None = None
     """A traceback, or whatever else helps."""
-    retry_after_ms: int | None = None
+    retry_after_ms: Integer | None = None
 
 
 @endpoint("POST", "/v1/executions/{id}/fail", Need.WORK, body=Failure)
@@ -100,8 +100,8 @@ async def fail(call: Call) -> Answer:
 class LongerHold(Holding, frozen=True):
     """How long the lease is to hold from now."""
 
-    lease_ttl_ms: int = DEFAULT_LEASE_TTL_MS
-    attempt_index: int | None = None
+    lease_ttl_ms: Integer = DEFAULT_LEASE_TTL_MS
+    attempt_index: Integer | None = None
     """When given, it must be the current one."""
 
 
@@ -118,7 +118,7 @@ async def renew(call: Call) -> Answer:
 class Progress(Holding, frozen=True):
     """How far the work is; what is not given stays."""
 
-    pct: int | None = None
+    pct: Integer | None = None
     message: str | None = None
 
 

@@ -20,7 +20,7 @@ from flowfabric.model.limits import DEFAULT_LEASE_TTL_MS
 from flowfabric.server import render
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.errors import unprocessable
-from flowfabric.server.forms import U64, Uuid, path_uuid
+from flowfabric.server.forms import U64, Integer, Uuid, path_uuid
 from flowfabric.server.records import inside
 from flowfabric.server.roles import Need
 from flowfabric.server.routes.tasks import task_shape
@@ -32,7 +32,7 @@ class GrantForm(Struct, frozen=True):
 
     worker_id: str
     worker_instance_id: str
-    grant_ttl_ms: int
+    grant_ttl_ms: Integer
     kind: Literal["claim", "reclaim"] = "claim"
     lane_id: str = ""
     capability_hash: str = ""
@@ -71,7 +71,7 @@ class NamedClaim(Struct, frozen=True):
     lease_id: Uuid
     attempt_id: Uuid | None = None
     """Of the new attempt; a resumed one keeps its own."""
-    lease_ttl_ms: int = DEFAULT_LEASE_TTL_MS
+    lease_ttl_ms: Integer = DEFAULT_LEASE_TTL_MS
     max_reclaim_count: U64 | None = None
 
 

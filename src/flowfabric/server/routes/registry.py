@@ -9,6 +9,7 @@ from flowfabric.model import checks
 from flowfabric.model.contracts.upkeep import HeartbeatWorker, MarkWorkerDead, Refreshed, RegisterWorker
 from flowfabric.model.limits import LIVENESS_MS
 from flowfabric.server.call import Answer, Call
+from flowfabric.server.forms import Integer
 from flowfabric.server.roles import Need
 from flowfabric.server.routing import endpoint
 
@@ -19,7 +20,7 @@ class Registration(Struct, frozen=True):
     worker_instance_id: str
     lanes: tuple[str, ...]
     capabilities: tuple[str, ...] = ()
-    liveness_ttl_ms: int = LIVENESS_MS
+    liveness_ttl_ms: Integer = LIVENESS_MS
     namespace: str | None = None
 
 

@@ -21,7 +21,7 @@ from flowfabric.model.errors import invalid
 from flowfabric.model.limits import MAX_PENDING_WAITPOINTS
 from flowfabric.server import render
 from flowfabric.server.call import Answer, Call
-from flowfabric.server.forms import Ms, Uuid
+from flowfabric.server.forms import Integer, Ms, Uuid
 from flowfabric.server.roles import Need
 from flowfabric.server.routes.holder import Holding, holding
 from flowfabric.server.routing import endpoint
@@ -34,17 +34,17 @@ class Suspension(Holding, frozen=True):
     reason_code: str = "waiting_for_signal"
     signals: tuple[str, ...] = ()
     mode: str | None = None
-    count: int | None = None
+    count: Integer | None = None
     distinct: str | None = None
     condition: Any = None
-    timeout_ms: int | None = None
+    timeout_ms: Integer | None = None
     timeout_at: Ms | None = None
     timeout_behavior: str | None = None
     waitpoint_key: str | None = None
     use_waitpoint_id: Uuid | None = None
     idempotency_key: str | None = None
     step_name: str | None = None
-    resume_delay_ms: int = 0
+    resume_delay_ms: Integer = 0
     suspension_id: Uuid | None = None
     """The caller's own ids, so that a repeat is recognised; `waitpoints` takes the place of `use_waitpoint_id`."""
     waitpoints: tuple[Binding, ...] | None = None
@@ -52,7 +52,7 @@ class Suspension(Holding, frozen=True):
     requested_by: str = "worker"
     resume_policy_json: str = ""
     continuation_metadata_pointer: str = ""
-    attempt_index: int | None = None
+    attempt_index: Integer | None = None
 
 
 @endpoint("POST", "/v1/executions/{id}/suspend", Need.WORK, body=Suspension)
@@ -151,7 +151,7 @@ def waitpoint_shape(waitpoint: OpenWaitpoint) -> dict[str, Any]:
 class WaitpointForm(Holding, frozen=True, kw_only=True):
     """A waitpoint to open ahead of the suspension that will use it."""
 
-    expires_in_ms: int
+    expires_in_ms: Integer
     waitpoint_key: str | None = None
     waitpoint_id: Uuid | None = None
     """The caller's own id, so that a repeat is recognised."""

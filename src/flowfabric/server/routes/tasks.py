@@ -15,7 +15,7 @@ from flowfabric.model.limits import DEFAULT_LEASE_TTL_MS, MAX_LEASE_TTL_MS, MIN_
 from flowfabric.server import render
 from flowfabric.server.call import Answer, Call, Stopping
 from flowfabric.server.errors import bad_request, refused_item
-from flowfabric.server.forms import fence_of
+from flowfabric.server.forms import Integer, fence_of
 from flowfabric.server.roles import Need
 from flowfabric.server.routing import endpoint
 from flowfabric.storage.minting import new_uuid
@@ -31,9 +31,9 @@ class TaskRequest(Struct, frozen=True):
     lanes: tuple[str, ...]
     kinds: tuple[str, ...] | None = None
     capabilities: tuple[str, ...] = ()
-    max_tasks: int = 1
-    lease_ttl_ms: int = DEFAULT_LEASE_TTL_MS
-    wait_ms: int = 0
+    max_tasks: Integer = 1
+    lease_ttl_ms: Integer = DEFAULT_LEASE_TTL_MS
+    wait_ms: Integer = 0
     claim_id: str | None = None
     """A repeat with the same id, while those leases live, gets the same tasks."""
     namespace: str | None = None
@@ -131,7 +131,7 @@ class Renewal(Struct, frozen=True):
     """Leases that are to be held longer."""
 
     fences: tuple[HeldLease, ...]
-    lease_ttl_ms: int = DEFAULT_LEASE_TTL_MS
+    lease_ttl_ms: Integer = DEFAULT_LEASE_TTL_MS
 
 
 @endpoint("POST", "/v1/workers/{worker_id}/renew", Need.WORK, body=Renewal)
