@@ -76,7 +76,10 @@ def _with_integers(value: Any) -> Iterator[tuple[str, Callable[[int], Any]]]:
         for name in value.__struct_fields__:
             held = 0 if name in optional else getattr(value, name)
             for path, put in _with_integers(held):
-                yield f"{name}.{path}".rstrip("."), lambda n, name=name, put=put: replace(value, **{name: put(n)})
+                yield (
+                    f"{name}.{path}".rstrip("."),
+                    lambda n, name=name, put=put: replace(value, **{name: put(n)}),
+                )
     elif isinstance(value, tuple):
         for place, item in enumerate(value):
             for path, put in _with_integers(item):

@@ -15,10 +15,11 @@ import pytest
 
 from flowfabric.model.contracts.reads import ListKids
 from flowfabric.model.contracts.upkeep import RotateSecret
-from flowfabric.server.boot import seed_secret
+from flowfabric.model.errors import InvalidInput
 from flowfabric.server.server import Server
 from flowfabric.server.settings import Settings
 from flowfabric.storage import open_store, open_unseeded
+from flowfabric.storage.seeding import seed
 from support.process import Process, refused, started
 from support.serving import SECRET, Backend
 
@@ -85,7 +86,7 @@ def until_closed(server: Process) -> None:
 
 def test_a_shutdown_lets_requests_end(tmp_path: Path, backend: Backend) -> None:
     body = b'{"kind":"x"}'
-    with started(tmp_path, *backend.flags, **backend.environ) as server:
+    with started(tmp_path, *backend.flags) as server:
         server.wait_until_ready()
         with begun(server, body) as line:
             server.child.send_signal(signal.SIGTERM)
@@ -131,10 +132,10 @@ def test_a_store_that_cannot_be_reached_ends_with_one(tmp_path: Path) -> None:
 
 
 def test_other_partition_counts_are_refused(tmp_path: Path, backend: Backend) -> None:
-    with started(tmp_path, *backend.flags, **backend.environ) as server:
+    with started(tmp_path, *backend.flags) as server:
         server.wait_until_ready()
         server.end()
-    code, said = refused(tmp_path, *backend.flags, FF_FLOW_PARTITIONS="8", **backend.environ)
+    code, said = refused(tmp_path, *backend.flags, FF_FLOW_PARTITIONS="8")
     assert code == 1
     assert "partition_mismatch" in said
     assert "num_flow_partitions" in said
@@ -148,7 +149,7 @@ def test_an_address_in_use_is_explained(tmp_path: Path) -> None:
 
 
 def test_check_knows_every_store(tmp_path: Path, backend: Backend) -> None:
-    code, said = refused(tmp_path, "--check", *backend.flags, **backend.environ)
+    code, said = refused(tmp_path, "--check", *backend.flags)
     assert (code, "settings are good" in said) == (0, True), said
     code, said = refused(tmp_path, "--check", "--store", "postgres://h", FF_WAITPOINT_HMAC_SECRET=SECRET)
     assert (code, "no store for postgres" in said) == (1, True), said
@@ -166,9 +167,7 @@ def test_check_reports_and_leaves_nothing(tmp_path: Path) -> None:
 
 def test_two_servers_share_a_store(tmp_path: Path, backend: Backend) -> None:
     with ExitStack() as stack:
-        one, other = (
-            stack.enter_context(started(tmp_path, *backend.flags, **backend.environ)) for _ in range(2)
-        )
+        one, other = (stack.enter_context(started(tmp_path, *backend.flags)) for _ in range(2))
         one.wait_until_ready()
         other.wait_until_ready()
         execution_id = one.submit()
@@ -181,7 +180,7 @@ def test_two_servers_share_a_store(tmp_path: Path, backend: Backend) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 def test_processes_share_a_port_and_are_replaced(tmp_path: Path, backend: Backend) -> None:
-    with started(tmp_path, "--processes", "2", *backend.flags, **backend.environ) as server:
+    with started(tmp_path, "--processes", "2", *backend.flags) as server:
         server.wait_until_ready()
         ids = [server.submit() for _ in range(20)]
         before = server.pids()
@@ -222,12 +221,12 @@ def test_children_that_cannot_start_are_not_tried_for_ever(tmp_path: Path) -> No
 def test_a_kill_loses_nothing_that_was_answered(tmp_path: Path, backend: Backend) -> None:
     kept: list[str] = []
     for _ in range(2):
-        with started(tmp_path, *backend.flags, **backend.environ) as server:
+        with started(tmp_path, *backend.flags) as server:
             server.wait_until_ready()
             kept += [server.submit(input={"number": number}) for number in range(25)]
             server.child.kill()
             server.child.wait(10)
-    with started(tmp_path, *backend.flags, **backend.environ) as server:
+    with started(tmp_path, *backend.flags) as server:
         server.wait_until_ready()
         for execution_id in kept:
             assert server.call("GET", f"/v1/executions/{execution_id}/state") == (200, "waiting")
@@ -237,24 +236,45 @@ async def test_the_secret_is_seeded_kept_and_compared(
     backend: Backend, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = await open_unseeded(backend.url())
-    assert await seed_secret(store, SECRET)
+    assert await seed(store, SECRET)
     assert (await store.read(ListKids())).current_kid == "k1"
-    assert await seed_secret(store, SECRET.upper())
-    assert not await seed_secret(store, "cd" * 32)
+    assert await seed(store, SECRET.upper())
+    assert not await seed(store, "cd" * 32)
     assert "differs from the stored secret" in caplog.text
     await store.apply(RotateSecret(new_kid="k2", new_secret_hex="ef" * 32, grace_ms=1000))
-    assert not await seed_secret(store, SECRET)
-    assert await seed_secret(store, "ef" * 32)
+    assert not await seed(store, SECRET)
+    assert await seed(store, "ef" * 32)
     assert (await store.read(ListKids())).current_kid == "k2"
     assert not any(secret in caplog.text for secret in (SECRET, "cd" * 32, "ef" * 32))
     await store.close()
 
 
+async def test_whoever_opens_a_store_first_makes_its_secret(tmp_path: Path, backend: Backend) -> None:
+    with started(tmp_path, *backend.flags) as server:  # no secret is asked for
+        server.wait_until_ready()
+    store = await open_store(backend.url())
+    assert (await store.read(ListKids())).current_kid == "k1"
+    assert not await seed(store, SECRET)
+    await store.close()
+
+
+async def test_an_embedded_program_installs_the_secret_of_the_environment(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FF_WAITPOINT_HMAC_SECRET", SECRET.upper())
+    store = await open_store(backend.url())
+    assert await seed(store, SECRET)
+    await store.close()
+    monkeypatch.setenv("FF_WAITPOINT_HMAC_SECRET", "not hex")
+    with pytest.raises(InvalidInput, match="even number of hex digits"):
+        await open_store(backend.url())
+
+
 async def test_a_short_secret_is_accepted(backend: Backend) -> None:
     store = await open_unseeded(backend.url())
-    assert await seed_secret(store, "abcd")
-    assert await seed_secret(store, "abcd")
-    assert not await seed_secret(store, "abce")
+    assert await seed(store, "abcd")
+    assert await seed(store, "abcd")
+    assert not await seed(store, "abce")
     await store.close()
 
 

@@ -85,7 +85,9 @@ async def test_an_integer_beyond_2_to_the_53_is_refused_by_name(api: Api) -> Non
 
 async def test_an_integer_of_a_query_beyond_2_to_the_53_is_refused_by_name(api: Api) -> None:
     load_routes()
-    asked = [(route, path[0]) for route in endpoints() if route.query is not None for path in integers(route.query)]
+    asked = [
+        (route, path[0]) for route in endpoints() if route.query is not None for path in integers(route.query)
+    ]
     assert len(asked) > 5
     for route, name in asked:
         url = route.path.replace("{worker_id}", "w1").replace("{lane}", "l").replace("{idx}", "0")

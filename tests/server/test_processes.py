@@ -82,7 +82,7 @@ def _serves(server: Process, pid: int, living: list[int]) -> bool:
 
 
 def test_a_scrape_tells_of_all_processes(tmp_path: Path, backend: Backend) -> None:
-    with started(tmp_path, "--processes", "2", *backend.flags, **backend.environ) as server:
+    with started(tmp_path, "--processes", "2", *backend.flags) as server:
         server.wait_until_ready()
         one, other = until_two(server)
         with asleep(one):

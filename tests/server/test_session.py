@@ -58,7 +58,7 @@ def test_the_session_of_the_guide(tmp_path: Path, backend: Backend, program: str
     blocks = session()
     assert len(blocks) > 5
     script = f"printf '{MARK}'\n".join(commands for commands, _ in blocks)
-    with started(tmp_path, *backend.flags, **backend.environ) as server:
+    with started(tmp_path, *backend.flags) as server:
         server.wait_until_ready()
         address = f"http://127.0.0.1:{server.port}"
         done = subprocess.run(

@@ -36,11 +36,6 @@ class Backend(Struct, frozen=True):
         """What `ff server` is told to serve the first of them."""
         return "--store", self.url()
 
-    @property
-    def environ(self) -> dict[str, str]:
-        """What it has to know besides: a secret is asked for off the embedded store."""
-        return {} if self.name == "sqlite" else {"FF_WAITPOINT_HMAC_SECRET": SECRET}
-
 
 @asynccontextmanager
 async def _sqlite(folder: Path) -> AsyncIterator[Backend]:

@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import flowfabric
 from flowfabric.model.contracts.create import OpenLane
-from flowfabric.model.contracts.reads import ListKids
-from flowfabric.model.contracts.upkeep import RotateSecret, SeedSecret
-from flowfabric.model.errors import FlowFabricError, InvalidInput
-from flowfabric.model.tokens import SEED_SECRET_LENGTH, AlreadySeeded
 from flowfabric.server.telemetry import tracing_from
-from flowfabric.storage import FIRST_KID, open_store, open_unseeded
+from flowfabric.storage import open_unseeded
 from flowfabric.storage.base import Upkeep
 from flowfabric.storage.resolve import family, make_folder, without_password
+from flowfabric.storage.seeding import seed
 
 if TYPE_CHECKING:
     from flowfabric.server.server import Server
@@ -28,7 +25,6 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound="Server")
 STEP_SECONDS: Final = 15.0
 """How long each step of a shutdown may take."""
-SEED_TRIES: Final = 5
 
 log = logging.getLogger("flowfabric.server")
 
@@ -40,8 +36,8 @@ async def start(
     mine = store is None
     ready = await _open(settings) if store is None else store
     try:
-        if settings.hmac_secret:
-            await seed_secret(ready, settings.hmac_secret)
+        if mine or settings.hmac_secret:
+            await seed(ready, settings.hmac_secret)
         await ready.apply_many([OpenLane(lane_id=lane) for lane in settings.lanes])
         server = kind(
             ready, settings=settings, registry=registry, tracing=tracing or tracing_from(os.environ)
@@ -64,42 +60,7 @@ async def _open(settings: Settings) -> Upkeep:
     elif family(settings.store) == "valkey":
         options["wait"] = settings.valkey_wait
         options["patience"] = settings.valkey_patience_s
-    opener = open_unseeded if settings.hmac_secret else open_store
-    return await opener(settings.store, **options)
-
-
-async def seed_secret(store: Upkeep, secret_hex: str) -> bool:
-    """Install the configured secret where there is none; a stored one is never replaced. Say whether they agree."""
-    for _ in range(SEED_TRIES):
-        kid = (await store.read(ListKids())).current_kid or FIRST_KID
-        try:
-            same = await _same_secret(store, kid, secret_hex)
-        except InvalidInput:
-            continue  # rotated since we looked: compare with the new one
-        if not same:
-            log.warning(
-                "FF_WAITPOINT_HMAC_SECRET differs from the stored secret (kid=%s, mismatched_partitions=%d, "
-                "total_partitions=%d); the stored one stays in use. Rotate with "
-                "POST /v1/admin/rotate-waitpoint-secret",
-                kid, store.partitions.flow, store.partitions.flow,
-            )  # fmt: skip
-        return same
-    log.warning("the waitpoint secret is being rotated by somebody else; the stored one stays in use")
-    return False
-
-
-async def _same_secret(store: Upkeep, kid: str, secret_hex: str) -> bool:
-    if len(secret_hex) == SEED_SECRET_LENGTH:
-        reply = await store.apply(SeedSecret(kid=kid, secret_hex=secret_hex))
-        return not isinstance(reply, AlreadySeeded) or reply.same_secret
-    # Seeding takes the advised length only. To rotate to the current key changes nothing if the secret is the same.
-    try:
-        await store.apply(RotateSecret(new_kid=kid, new_secret_hex=secret_hex, grace_ms=0))
-    except FlowFabricError as error:
-        if error.code != "rotation_conflict":
-            raise
-        return False
-    return True
+    return await open_unseeded(settings.store, **options)
 
 
 def _tell(settings: Settings, store: Upkeep) -> None:

@@ -109,11 +109,6 @@ class Settings(Struct, frozen=True, kw_only=True):
                 f"FF_LISTEN_ADDR: refusing to listen on {self.listen_text} without a token; set FF_API_TOKEN, "
                 "listen on 127.0.0.1, or set FF_ALLOW_UNAUTHENTICATED=1"
             )
-        if not self.embedded and not self.hmac_secret:
-            raise BadSetting(
-                f"{HMAC_SECRET} is required for {family(self.store)}: {SEED_SECRET_LENGTH} hex digits, for example "
-                "from `openssl rand -hex 32`"
-            )
         if self.processes > 1 and self.embedded and ":memory:" in self.store:
             raise BadSetting("FF_PROCESSES: processes cannot share a store in memory; name a file")
 

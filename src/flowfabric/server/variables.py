@@ -173,7 +173,7 @@ VARIABLES: Final[tuple[Variable, ...]] = (
     Variable("FF_CORS_ORIGINS", "cors_origins", origins, (), "origins whose pages may call; `*`: all; unset: none"),
     Variable("FF_LANES", "lanes", lanes, ("default",), "lanes that are there from the start"),
     Variable("FF_WAITPOINT_HMAC_SECRET", "hmac_secret", secret_hex, "",
-             "signs waitpoint tokens; required off the embedded store, which makes its own", secret=True),
+             "signs waitpoint tokens in a new store; unset: a random one is made and kept there", secret=True),
     Variable("FF_WAITPOINT_HMAC_GRACE_MS", "hmac_grace_ms", number("u64"), 86_400_000,
              "how long tokens of a replaced secret stay valid"),
     Variable("FF_FLOW_PARTITIONS", "flow_partitions", POSITIVE_U16, 256, "fixed for the life of the data"),

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from flowfabric.model.contracts.reads import ListKids
-from flowfabric.model.contracts.upkeep import SeedSecret
 from flowfabric.model.errors import invalid
-from flowfabric.model.tokens import SEED_SECRET_LENGTH
 from flowfabric.storage.base import Upkeep
 from flowfabric.storage.extras import install_command
 from flowfabric.storage.resolve import EMBEDDED, sqlite_parts
-
-FIRST_KID: Final = "k1"
-"""Name of the waitpoint secret that a new store is given."""
+from flowfabric.storage.seeding import secret_from_environment, seed
 
 Opener = Callable[..., Awaitable[Upkeep]]
 
@@ -23,7 +17,7 @@ __all__ = ["open_store", "open_unseeded", "opens"]
 
 
 async def open_store(url: str, **options: Any) -> Upkeep:
-    """Open the store that a URL names; a new one is ready for use, with a waitpoint secret of its own.
+    """Open the store that a URL names; a new one is ready for use, with a waitpoint secret (`seeding`).
 
     ::
 
@@ -42,9 +36,10 @@ async def open_store(url: str, **options: Any) -> Upkeep:
         from flowfabric.client import HttpClient  # noqa: PLC0415 - the one import upwards, for the sake of one name
 
         return await HttpClient.open(url, **options)
+    secret = secret_from_environment()
     store = await open_unseeded(url, **options)
     try:
-        await _seed(store)
+        await seed(store, secret)
     except BaseException:
         await store.close()
         raise
@@ -91,8 +86,3 @@ _OPENERS: Final[dict[str, Opener]] = {
     "valkey+cluster": _open_valkey,
     "valkeys+cluster": _open_valkey,
 }
-
-
-async def _seed(store: Upkeep) -> None:
-    if (await store.read(ListKids())).current_kid is None:
-        await store.apply(SeedSecret(kid=FIRST_KID, secret_hex=secrets.token_hex(SEED_SECRET_LENGTH // 2)))

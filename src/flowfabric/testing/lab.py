@@ -15,9 +15,10 @@ from flowfabric.model.contracts.reads import GetSuspension
 from flowfabric.model.contracts.upkeep import SeedSecret
 from flowfabric.model.errors import invalid
 from flowfabric.model.tokens import SEED_SECRET_LENGTH
-from flowfabric.storage import FIRST_KID, open_store
+from flowfabric.storage import open_store
 from flowfabric.storage.base import Upkeep
 from flowfabric.storage.memory import MemoryStore
+from flowfabric.storage.seeding import FIRST_KID
 from flowfabric.testing import checks, links
 from flowfabric.testing.clock import START, Clock
 from flowfabric.testing.hands import Hand
