@@ -359,7 +359,7 @@ async def test_an_id_of_another_namespace_is_taken(ff: Driver, key: str) -> None
     await refuses(ff, command, "execution_id_taken", field="execution_id")
     assert (await ff.show(theirs)).namespace == "theirs"
     fresh = create(ff, namespace="ours", idempotency_key=key)  # the refusal has used up no key
-    assert await ff.store.apply(fresh) == Created(fresh.execution_id, "waiting")
+    assert await ff.store.apply(fresh) == Created(fresh.execution_id, Public.WAITING)
 
 
 @pytest.mark.parametrize("name", ["active", "suspended", "completed", "cancelled"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, get_type_hints
 
@@ -67,26 +68,25 @@ async def test_no_field_reaches_a_store_unchecked(tmp_path: Path, kind: Kind) ->
 
 def _with_integers(value: Any) -> Iterator[tuple[str, Callable[[int], Any]]]:
     """Find every integer inside a value; yields its path and a function that puts another one there."""
-    if isinstance(value, bool) or value is None:
-        return
-    if isinstance(value, int):
+    if isinstance(value, int) and not isinstance(value, bool):
         yield "", lambda number: number
     elif isinstance(value, Struct):
         optional = {name for name, hint in get_type_hints(type(value)).items() if hint == int | None}
         for name in value.__struct_fields__:
-            held = 0 if name in optional else getattr(value, name)
-            for path, put in _with_integers(held):
-                yield (
-                    f"{name}.{path}".rstrip("."),
-                    lambda n, name=name, put=put: replace(value, **{name: put(n)}),
-                )
+            for path, put in _with_integers(0 if name in optional else getattr(value, name)):
+                yield f"{name}.{path}".rstrip("."), partial(_in_field, value, name, put)
     elif isinstance(value, tuple):
         for place, item in enumerate(value):
             for path, put in _with_integers(item):
-                yield (
-                    f"{place}.{path}".rstrip("."),
-                    lambda n, at=place, put=put: (*value[:at], put(n), *value[at + 1 :]),
-                )
+                yield f"{place}.{path}".rstrip("."), partial(_in_tuple, value, place, put)
+
+
+def _in_field(value: Struct, name: str, put: Callable[[int], Any], number: int) -> Struct:
+    return replace(value, **{name: put(number)})
+
+
+def _in_tuple(value: tuple[Any, ...], place: int, put: Callable[[int], Any], number: int) -> tuple[Any, ...]:
+    return (*value[:place], put(number), *value[place + 1 :])
 
 
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
