@@ -6,20 +6,10 @@ from typing import Any
 
 import pytest
 
-from flowfabric.server.roles import Need, Principal, Role
+from flowfabric.server.roles import Role
 from flowfabric.storage.minting import new_uuid
 from support.server import Api
-from support.work import NOW, act, claim, create, path
-
-
-def bind(api: Api, namespace: str, role: Role = Role.ADMIN) -> None:
-    """Let everybody come in as one principal."""
-
-    async def admit(_: dict[bytes, bytes], need: Need | None) -> Principal:
-        return Principal("bound", role, namespace)
-
-    api.server.admit = admit  # type: ignore[method-assign, assignment]
-
+from support.work import NOW, act, bind, claim, create, path
 
 GETS = (
     (), ("state",), ("result",), ("pending-waitpoints",), ("detail",), ("history",), ("explain",), ("wait",),

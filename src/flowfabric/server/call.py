@@ -75,14 +75,14 @@ class Call:
         scope: Any,
         principal: Principal,
         path: dict[str, str],
-        body: Any,
         request_id: str,
     ) -> None:
         self.server = server
         self.scope = scope
         self.principal = principal
         self.path = path
-        self.body = body
+        self.body: Any = None
+        """The decoded body."""
         self.request_id = request_id
         self.receive: Any = None
         """The rest of the request, for handlers that wait: it tells when the client goes away."""
@@ -123,19 +123,20 @@ class Call:
         """Ask the store."""
         return await self.store.read(question)
 
-    async def visible(self, execution_id: str | None = None) -> str:
-        """Return an id, that of the path by default, if the principal may see the execution; else there is none."""
-        execution_id = self.execution_id if execution_id is None else execution_id
+    async def visible(self, execution_id: str) -> None:
+        """Refuse an execution that the principal may not see as one that is not there.
+
+        The gate asks this for the execution that a path names; handlers ask it for those that a body names.
+        """
         if self.principal.namespace:
             run = await self.read(GetExecution(execution_id=execution_id))
             if run.namespace != self.principal.namespace:
                 raise refuse("execution_not_found", field="execution_id")
-        return execution_id
 
-    def demand(self, need: Need, *, unbound: bool = False) -> None:
-        """Refuse who may not, where that depends on more than the route; `unbound`: nor who sees one namespace only."""
+    def demand(self, need: Need) -> None:
+        """Refuse who may not, where that depends on more than the route."""
         self.scope[NEEDED] = need
-        if not self.principal.may(need) or (unbound and self.principal.namespace):
+        if not self.principal.may(need):
             raise HttpError(403, "this token may not do that", "forbidden", kind="forbidden")
 
     async def while_connected(

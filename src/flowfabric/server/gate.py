@@ -1,7 +1,7 @@
 """The way in: every request passes here, in this order.
 
-Request id → route → method → token → size → body → handler → answer. What goes wrong on the way becomes the one error
-body; nothing but a defect of ours is a 500, and even that has the body.
+Request id → route → method → token → namespace → size → body → handler → answer. What goes wrong on the way becomes the
+one error body; nothing but a defect of ours is a 500, and even that has the body.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("flowfabric.server")
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _PLACE: Final = re.compile(r" - at `\$\.?(.*)`$")
-EXECUTIONS: Final = "/v1/executions/"
 ON_BEHALF: Final = b"x-flowfabric-actor"
 PRINCIPAL: Final = "flowfabric.principal"
 BAD_SYNTAX: Final = "invalid JSON: Bad Request"
@@ -60,7 +59,7 @@ class Gate:
         methods, path = self._router.find(scope.get("raw_path") or scope["path"].encode())
         route = methods.get("GET" if scope["method"] == "HEAD" else scope["method"])
         REQUEST.set(request_id)
-        EXECUTION.set(path["id"] if route is not None and route.path.startswith(EXECUTIONS) else "")
+        EXECUTION.set(path["id"] if route is not None and route.names_execution else "")
         try:
             answer = await self._answer(scope, receive, headers, request_id, methods, route, path)
         except HttpError as error:
@@ -106,8 +105,9 @@ class Gate:
                 405, f"use {allowed} here", "method_not_allowed", kind="method_not_allowed",
                 headers=(("allow", allowed),),
             )  # fmt: skip
-        body = await self._body(route, headers, receive)
-        call = Call(self._server, scope, principal, path, body, request_id)
+        call = Call(self._server, scope, principal, path, request_id)
+        await _confine(call, route)
+        call.body = await self._body(route, headers, receive)
         call.receive = receive
         call.behalf = _behalf(headers, principal, route)
         if records.wanted(headers):
@@ -128,6 +128,23 @@ class Gate:
         if decoder is None:
             decoder = self._decoders[route.body] = msgspec.json.Decoder(route.body)
         return decode_body(decoder, data)
+
+
+async def _confine(call: Call, route: Endpoint) -> None:
+    """Keep a token that is bound to a namespace inside it, whatever it asks for and in whatever form.
+
+    An execution of another namespace is not there; a route that does not keep to a namespace is closed.
+    """
+    bound = call.principal.namespace
+    if not bound or route.need is Need.NOTHING:
+        return
+    if route.names_execution:
+        await call.visible(call.execution_id)
+    elif not route.bound:
+        raise HttpError(
+            403, f"this token is bound to namespace {bound}, and the route concerns all of them", "forbidden",
+            kind="forbidden",
+        )  # fmt: skip
 
 
 def decode_body(decoder: msgspec.json.Decoder[Any], data: bytes) -> Any:

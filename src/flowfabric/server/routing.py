@@ -21,6 +21,9 @@ PAYLOAD: Final = 2048 * KIB
 FRAMES: Final = 4096 * KIB
 BATCH: Final = 16384 * KIB
 
+EXECUTIONS: Final = "/v1/executions/{id}"
+"""How the path of every route about one execution begins."""
+
 Handler = Callable[["Call"], Awaitable["Answer"]]
 
 
@@ -39,8 +42,18 @@ class Endpoint(Struct, frozen=True):
     """Whether `kind` in errors follows the older table instead of being the code."""
     query: Any = None
     """The struct that the query is decoded into."""
+    bound: bool = False
+    """Whether tokens that are bound to a namespace may use it: its handler keeps to that namespace.
+
+    A route that names an execution is open to them without it: the gate looks whose execution that is.
+    """
     summary: str = ""
     answers: tuple[tuple[int, str], ...] = ((200, "Done."),)
+
+    @property
+    def names_execution(self) -> bool:
+        """Whether its path names an execution, as `{id}`."""
+        return self.path.startswith(EXECUTIONS)
 
 
 _ENDPOINTS: Final[list[Endpoint]] = []
@@ -56,6 +69,7 @@ def endpoint(
     limit: int = CONTROL,
     classic: bool = False,
     query: Any = None,
+    bound: bool = False,
     answers: Sequence[tuple[int, str]] = ((200, "Done."),),
 ) -> Callable[[Handler], Handler]:
     """Register a handler under a route; its docstring is the route's summary."""
@@ -73,6 +87,7 @@ def endpoint(
                 limit,
                 classic,
                 query,
+                bound,
                 summary,
                 tuple(answers),
             )

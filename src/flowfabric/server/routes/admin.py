@@ -55,7 +55,6 @@ def _shown(token: AccessToken) -> dict[str, Any]:
 )  # fmt: skip
 async def create_token(call: Call) -> Answer:
     """Create a token with a role."""
-    call.demand(Need.ADMIN, unbound=True)
     form: TokenForm = call.body
     token = new_token()
     created = await call.apply(
@@ -76,7 +75,6 @@ async def create_token(call: Call) -> Answer:
 @endpoint("GET", "/v1/admin/tokens", Need.ADMIN)
 async def list_tokens(call: Call) -> Answer:
     """List tokens without what they are."""
-    call.demand(Need.ADMIN, unbound=True)
     tokens = await call.read(ListTokens())
     return Answer({"tokens": [_shown(token) for token in tokens], "next_cursor": None})
 
@@ -84,7 +82,6 @@ async def list_tokens(call: Call) -> Answer:
 @endpoint("DELETE", "/v1/admin/tokens/{token_id}", Need.ADMIN)
 async def delete_token(call: Call) -> Answer:
     """Delete a token; it opens nothing from now on."""
-    call.demand(Need.ADMIN, unbound=True)
     gone = await call.apply(DeleteToken(token_id=call.path["token_id"], actor=call.actor))
     call.server.access.forget()
     audit.record(
@@ -104,7 +101,6 @@ class RotationForm(Struct, frozen=True):
 @endpoint("POST", "/v1/admin/rotate-waitpoint-secret", Need.ADMIN, body=RotationForm, classic=True)
 async def rotate(call: Call) -> Answer:
     """Sign waitpoint tokens with a new secret; older tokens stay good for the grace that is configured."""
-    call.demand(Need.ADMIN, unbound=True)
     form: RotationForm = call.body
     if not form.new_kid or ":" in form.new_kid:
         raise bad_request(BAD_KID, field="new_kid")

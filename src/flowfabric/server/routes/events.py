@@ -52,7 +52,6 @@ async def execution_events(call: Call) -> Answer:
     live.check_room()
     place = parse_place(_last_id(call))
     execution_id = call.execution_id
-    await call.visible(execution_id)
     run = await call.read(GetExecution(execution_id=execution_id))
     if place.seq > run.event_count:
         raise bad_request("Last-Event-ID: this execution has not come that far", field="last_event_id")
@@ -62,7 +61,7 @@ async def execution_events(call: Call) -> Answer:
     return Answer(response=EventStream(live, story.chunks(), call.request_id))
 
 
-@endpoint("GET", "/v1/feed", Need.READ, query=FeedQuery, answers=STREAM)
+@endpoint("GET", "/v1/feed", Need.READ, query=FeedQuery, bound=True, answers=STREAM)
 async def feed(call: Call) -> Answer:
     """Follow the state changes of everything, from now on or from an id."""
     live = call.server.live

@@ -56,7 +56,7 @@ class Creation(Struct, frozen=True):
 
 
 @endpoint(
-    "POST", "/v1/executions", Need.SUBMIT, body=Creation, limit=LARGE, classic=True,
+    "POST", "/v1/executions", Need.SUBMIT, body=Creation, limit=LARGE, classic=True, bound=True,
     answers=((201, "A new execution."), (200, "The id or the key was used before.")),
 )  # fmt: skip
 async def create(call: Call) -> Answer:
@@ -115,7 +115,6 @@ def _without_nulls(value: dict[str, Any]) -> dict[str, Any]:
 async def _described(call: Call) -> Execution:
     execution_id = call.execution_id
     try:
-        await call.visible(execution_id)
         return (await call.read(Describe(execution_id=execution_id))).run
     except NotFound as error:
         raise execution_not_found(execution_id) from error
@@ -153,7 +152,7 @@ async def result(call: Call) -> Answer:
     """Return the result of a completed execution, byte for byte."""
     execution_id = call.execution_id
     try:
-        found = await call.read(GetResult(execution_id=await call.visible(execution_id)))
+        found = await call.read(GetResult(execution_id=execution_id))
     except NotFound as error:
         raise execution_not_found(execution_id, "execution result") from error
     if found.public_state is not Public.COMPLETED:
@@ -173,7 +172,7 @@ class WaitpointQuery(Struct, frozen=True):
 async def pending_waitpoints(call: Call) -> Answer:
     """List the open waitpoints of an execution, by id."""
     after = path_uuid("after", call.query.after) if call.query.after else ""
-    question = ListWaitpoints(execution_id=await call.visible(), after=after, limit=call.query.limit)
+    question = ListWaitpoints(execution_id=call.execution_id, after=after, limit=call.query.limit)
     page = await call.read(question)
     return Answer([waitpoint(view) for view in page.waitpoints])
 
@@ -185,7 +184,6 @@ async def waitpoint_token(call: Call) -> Answer:
     waitpoint_id = path_uuid("waitpoint_id", call.path["waitpoint_id"])
     token: str | None = None
     try:
-        await call.visible(execution_id)
         token = await call.read(ReadToken(execution_id=execution_id, waitpoint_id=waitpoint_id))
     except FlowFabricError as error:
         if not isinstance(error, NotFound):

@@ -60,7 +60,7 @@ class FrameBatch(Holding, frozen=True, kw_only=True):
 @endpoint("POST", "/v1/executions/{id}/frames", Need.WORK, body=FrameBatch, limit=FRAMES)
 async def append_frames(call: Call) -> Answer:
     """Append frames to the stream of the running attempt."""
-    held = await holding(call)
+    held = holding(call)
     frames = tuple(_frame(f"frames[{place}]", form) for place, form in enumerate(call.body.frames))
     try:
         appended = await call.apply(
@@ -130,7 +130,7 @@ async def put_step(call: Call) -> Answer:
     result, encoding = json_or_base64("result", body.result, body.result_base64, b"null")
     outcome = await call.apply(
         PutStep(
-            **await holding(call), step_name=body.name, result=result or b"",
+            **holding(call), step_name=body.name, result=result or b"",
             encoding=encoding or body.encoding or "", call_index=body.call_index,
         )
     )  # fmt: skip
@@ -158,7 +158,7 @@ async def list_steps(call: Call) -> Answer:
     query: StepQuery = call.query
     if not 1 <= query.limit <= STEPS_PAGE:
         raise bad_request(f"limit: must be an integer from 1 to {STEPS_PAGE}", field="limit")
-    steps = sorted(await call.read(ListSteps(execution_id=await call.visible(call.execution_id))), key=_place)
+    steps = sorted(await call.read(ListSteps(execution_id=call.execution_id)), key=_place)
     after = _after(query.cursor)
     rest = [step for step in steps if _place(step) > after]
     shown = rest[: query.limit]
@@ -199,7 +199,7 @@ def _after(cursor: str) -> Place:
 async def get_step(call: Call) -> Answer:
     """Return one stored step."""
     name = call.path["name"]
-    step = await call.read(GetStep(execution_id=await call.visible(call.execution_id), step_name=name))
+    step = await call.read(GetStep(execution_id=call.execution_id, step_name=name))
     if step is None:
         raise HttpError(404, "no step of this name is stored", "not_found", kind="not_found", field="name")
     return Answer({"name": step.name} | step_shape(step))

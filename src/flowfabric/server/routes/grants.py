@@ -38,7 +38,7 @@ class ClaimForm(Struct, frozen=True):
 
 
 @endpoint(
-    "POST", "/v1/workers/{worker_id}/claim", Need.WORK, body=ClaimForm, classic=True,
+    "POST", "/v1/workers/{worker_id}/claim", Need.WORK, body=ClaimForm, classic=True, bound=True,
     answers=((200, "A grant."), (204, "There is nothing to do.")),
 )  # fmt: skip
 async def claim(call: Call) -> Answer:
@@ -104,7 +104,6 @@ async def reclaim(call: Call) -> Answer:
     body: ReclaimForm = call.body
     execution_id = call.execution_id
     _check_asker(body.worker_id, body.worker_instance_id, body.lane_id, body.grant_ttl_ms)
-    await call.visible()
     run = await call.read(GetExecution(execution_id=execution_id))
     lost = run.lifecycle_phase is Phase.ACTIVE and run.ownership_state is not Ownership.LEASED
     if lost and at_reclaim_cap(run):

@@ -40,13 +40,13 @@ class Holding(Struct, frozen=True, kw_only=True):
         return NO_FENCE if self.fence is None else self.fence.fence()
 
 
-async def holding(call: Call) -> dict[str, Any]:
+def holding(call: Call) -> dict[str, Any]:
     """Return what every command of a holder begins with: its execution, its fence, and in whose name it is sent."""
     source = call.body.source
     if source not in HOLDER_SOURCES:
         call.demand(Need.OPERATE)
     return {
-        "execution_id": await call.visible(call.execution_id),
+        "execution_id": call.execution_id,
         "fence": call.body.proof(),
         "source": source,
         "actor": call.behalf,
@@ -69,7 +69,7 @@ async def complete(call: Call) -> Answer:
     result, encoding = json_or_base64("result", body.result, body.result_base64, None)
     encoding = encoding or body.encoding or ""
     done = await call.apply(
-        Complete(**await holding(call), result=result, result_encoding="" if result is None else encoding)
+        Complete(**holding(call), result=result, result_encoding="" if result is None else encoding)
     )
     return Answer({"Completed": done})
 
@@ -90,7 +90,7 @@ async def fail(call: Call) -> Answer:
     body: Failure = call.body
     outcome = await call.apply(
         Fail(
-            **await holding(call), reason=body.reason, category=body.category, detail=body.detail or "",
+            **holding(call), reason=body.reason, category=body.category, detail=body.detail or "",
             retry_after_ms=body.retry_after_ms,
         )
     )  # fmt: skip
@@ -110,7 +110,7 @@ async def renew(call: Call) -> Answer:
     """Hold the lease longer."""
     body: LongerHold = call.body
     renewed = await call.apply(
-        Renew(**await holding(call), lease_ttl_ms=body.lease_ttl_ms, attempt_index=body.attempt_index)
+        Renew(**holding(call), lease_ttl_ms=body.lease_ttl_ms, attempt_index=body.attempt_index)
     )
     return Answer({"Renewed": renewed})
 
@@ -125,7 +125,7 @@ class Progress(Holding, frozen=True):
 @endpoint("POST", "/v1/executions/{id}/progress", Need.WORK, body=Progress)
 async def progress(call: Call) -> Answer:
     """Say how far the work is."""
-    await call.apply(UpdateProgress(**await holding(call), pct=call.body.pct, message=call.body.message))
+    await call.apply(UpdateProgress(**holding(call), pct=call.body.pct, message=call.body.message))
     return Answer("Updated")
 
 
@@ -142,7 +142,7 @@ async def delay(call: Call) -> Answer:
     until = later(call.store.now(), "delay", call.body.delay_ms, call.body.delay_until)
     if until is None:
         raise bad_request("delay_ms: give delay_ms or delay_until", field="delay_ms")
-    return Answer({"Delayed": await call.apply(Delay(**await holding(call), delay_until=until))})
+    return Answer({"Delayed": await call.apply(Delay(**holding(call), delay_until=until))})
 
 
 class GivingBack(Holding, frozen=True):
@@ -154,11 +154,11 @@ class GivingBack(Holding, frozen=True):
 @endpoint("POST", "/v1/executions/{id}/release", Need.WORK, body=GivingBack)
 async def release(call: Call) -> Answer:
     """Give the lease back unfinished; others may claim it at once."""
-    await call.apply(Release(**await holding(call), reason=call.body.reason or ""))
+    await call.apply(Release(**holding(call), reason=call.body.reason or ""))
     return Answer("Released")
 
 
 @endpoint("POST", "/v1/executions/{id}/wait-children", Need.WORK, body=Holding)
 async def wait_children(call: Call) -> Answer:
     """Give the lease back until the children have ended."""
-    return Answer({"Moved": await call.apply(WaitChildren(**await holding(call)))})
+    return Answer({"Moved": await call.apply(WaitChildren(**holding(call)))})

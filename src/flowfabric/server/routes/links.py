@@ -74,7 +74,7 @@ async def create_link(call: Call) -> Answer:
     form: LinkForm = call.body
     now = call.store.now()
     link = Link(
-        kid="", execution_id=await call.visible(),
+        kid="", execution_id=call.execution_id,
         waitpoint_id=path_uuid("waitpoint_id", call.path["waitpoint_id"]), signal_name=form.signal_name,
         source_identity=form.source_identity or "", issued_by=call.actor,
         expires_at=min(now + form.expires_in_ms, MAX_INT), nonce=new_uuid(),

@@ -52,7 +52,7 @@ class ListQuery(Struct, frozen=True):
     order: Literal["newest", "oldest", "queue"] = "newest"
 
 
-@endpoint("GET", "/v1/executions", Need.READ, query=ListQuery, limit=LARGE)
+@endpoint("GET", "/v1/executions", Need.READ, query=ListQuery, limit=LARGE, bound=True)
 async def list_executions(call: Call) -> Answer:
     """List executions of all partitions, or the ids of one."""
     asked: ListQuery = call.query

@@ -48,7 +48,7 @@ async def grant(call: Call) -> Answer:
     issue = IssueClaimGrant if body.kind == "claim" else IssueReclaimGrant
     granted = await call.apply(
         issue(
-            execution_id=await call.visible(), worker_id=body.worker_id,
+            execution_id=call.execution_id, worker_id=body.worker_id,
             worker_instance_id=body.worker_instance_id, lane_id=body.lane_id,
             capability_hash=body.capability_hash, grant_ttl_ms=body.grant_ttl_ms,
             route_snapshot_json=body.route_snapshot_json, admission_summary=body.admission_summary,
@@ -85,7 +85,7 @@ async def claim_named(call: Call) -> Answer:
     if body.by == "name":
         call.demand(Need.OPERATE)
     given: dict[str, Any] = {
-        "execution_id": await call.visible(), "worker_id": body.worker_id,
+        "execution_id": call.execution_id, "worker_id": body.worker_id,
         "worker_instance_id": body.worker_instance_id, "lease_id": body.lease_id,
         "lease_ttl_ms": body.lease_ttl_ms,
     }  # fmt: skip
@@ -110,7 +110,7 @@ async def close_waitpoint(call: Call) -> Answer:
     """Close a pending waitpoint that will not be used."""
     closed = await call.apply(
         CloseWaitpoint(
-            execution_id=await call.visible(),
+            execution_id=call.execution_id,
             waitpoint_id=path_uuid("waitpoint_id", call.path["waitpoint_id"]),
             reason=call.query.reason,
             actor=call.actor,
@@ -122,11 +122,11 @@ async def close_waitpoint(call: Call) -> Answer:
 @endpoint("GET", "/v1/executions/{id}/signals", Need.READ)
 async def signals(call: Call) -> Answer:
     """List the signals that ended the last suspension of the current attempt."""
-    found = await call.read(ObserveSignals(execution_id=await call.visible()))
+    found = await call.read(ObserveSignals(execution_id=call.execution_id))
     return Answer({"signals": render.signals(found)})
 
 
-@endpoint("GET", "/v1/workers/{worker_id}/leases", Need.READ)
+@endpoint("GET", "/v1/workers/{worker_id}/leases", Need.READ, bound=True)
 async def leases(call: Call) -> Answer:
     """List the executions that one instance of a worker holds."""
     held = await call.read(ListLeases(worker_instance_id=call.path["worker_id"]))

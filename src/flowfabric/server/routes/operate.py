@@ -59,7 +59,7 @@ async def cancel(call: Call) -> Answer:
         body.check()
     if body.execution_id is not None:
         same_id("execution_id", call.execution_id, body.execution_id)
-    execution_id = await call.visible()
+    execution_id = call.execution_id
     if body.fence is not None:
         return await _cancel_as_holder(call, execution_id, body, body.fence)
     fence = FenceForm(body.lease_id, body.lease_epoch, body.attempt_id).fence()
@@ -104,7 +104,7 @@ class PriorityForm(Struct, frozen=True):
 @endpoint("PUT", "/v1/executions/{id}/priority", Need.OPERATE, body=PriorityForm, classic=True)
 async def change_priority(call: Call) -> Answer:
     """Change the priority of an execution that has not ended."""
-    execution_id = await call.visible()
+    execution_id = call.execution_id
     changed = await call.apply(
         ChangePriority(execution_id=execution_id, priority=call.body.new_priority, actor=call.actor)
     )
@@ -125,7 +125,7 @@ class ReplayQuery(Struct, frozen=True):
 @endpoint("POST", "/v1/executions/{id}/replay", Need.OPERATE, query=ReplayQuery, classic=True)
 async def replay(call: Call) -> Answer:
     """Run an ended execution again."""
-    execution_id = await call.visible()
+    execution_id = call.execution_id
     command = Replay(
         execution_id=execution_id, requested_by=call.query.requested_by or call.actor, reason=call.query.reason,
         keep_steps=call.query.keep_steps,
@@ -144,7 +144,7 @@ class RevocationQuery(Struct, frozen=True):
 @endpoint("POST", "/v1/executions/{id}/revoke-lease", Need.OPERATE, query=RevocationQuery, classic=True)
 async def revoke_lease(call: Call) -> Answer:
     """Take the lease away from its holder."""
-    execution_id = await call.visible()
+    execution_id = call.execution_id
     reply = await call.apply(
         RevokeLease(
             execution_id=execution_id,
@@ -168,7 +168,7 @@ class ResumeForm(Struct, frozen=True):
 async def resume(call: Call) -> Answer:
     """Resume a suspended execution."""
     delay = (call.body.resume_delay_ms or 0) if call.body else 0
-    execution_id = await call.visible()
+    execution_id = call.execution_id
     reply = await call.apply(
         ResumeExecution(execution_id=execution_id, resume_delay_ms=delay, actor=call.actor)
     )
@@ -184,7 +184,7 @@ class TagsForm(Struct, frozen=True):
 @endpoint("PUT", "/v1/executions/{id}/tags", Need.OPERATE, body=TagsForm)
 async def set_tags(call: Call) -> Answer:
     """Set tags of an execution."""
-    execution_id = await call.visible()
+    execution_id = call.execution_id
     command = SetTags(execution_id=execution_id, tags=checks.tags(call.body.tags), actor=call.actor)
     return Answer({"Updated": {"count": (await call.apply(command)).count}})
 
@@ -202,7 +202,7 @@ def _reason(call: Call) -> str:
 @endpoint("POST", "/v1/executions/{id}/pause", Need.OPERATE, body=ReasonForm, body_optional=True)
 async def pause(call: Call) -> Answer:
     """Hold a runnable execution back."""
-    execution_id = await call.visible()
+    execution_id = call.execution_id
     await call.apply(Pause(execution_id=execution_id, reason=_reason(call), actor=call.actor))
     return Answer("Paused")
 
@@ -210,14 +210,13 @@ async def pause(call: Call) -> Answer:
 @endpoint("POST", "/v1/executions/{id}/unpause", Need.OPERATE, body=ReasonForm, body_optional=True)
 async def unpause(call: Call) -> Answer:
     """Let a paused execution go on."""
-    await call.apply(Unpause(execution_id=await call.visible(), actor=call.actor))
+    await call.apply(Unpause(execution_id=call.execution_id, actor=call.actor))
     return Answer("Unpaused")
 
 
 @endpoint("POST", "/v1/lanes/{lane}/pause", Need.OPERATE, body=ReasonForm, body_optional=True)
 async def pause_lane(call: Call) -> Answer:
     """Stop claims on a lane."""
-    call.demand(Need.OPERATE, unbound=True)
     await call.apply(PauseLane(lane_id=call.path["lane"], reason=_reason(call), actor=call.actor))
     return Answer("Paused")
 
@@ -225,6 +224,5 @@ async def pause_lane(call: Call) -> Answer:
 @endpoint("POST", "/v1/lanes/{lane}/unpause", Need.OPERATE, body=ReasonForm, body_optional=True)
 async def unpause_lane(call: Call) -> Answer:
     """Allow claims on a lane again."""
-    call.demand(Need.OPERATE, unbound=True)
     await call.apply(UnpauseLane(lane_id=call.path["lane"], actor=call.actor))
     return Answer("Unpaused")

@@ -48,7 +48,7 @@ def _page_of(
     return page, name(page[-1]) if len(later) > len(page) else None
 
 
-@endpoint("GET", "/v1/lanes", Need.READ, query=NamesQuery)
+@endpoint("GET", "/v1/lanes", Need.READ, query=NamesQuery, bound=True)
 async def lanes(call: Call) -> Answer:
     """List lanes with what is in them; configured lanes are there from the start."""
     now = call.store.now()
@@ -69,7 +69,7 @@ async def lanes(call: Call) -> Answer:
     return Answer({"lanes": shown, "next_cursor": cursor})
 
 
-@endpoint("GET", "/v1/workers", Need.READ, query=NamesQuery)
+@endpoint("GET", "/v1/workers", Need.READ, query=NamesQuery, bound=True)
 async def workers(call: Call) -> Answer:
     """List the workers that live now."""
     bound = call.principal.namespace
@@ -103,7 +103,7 @@ class InboxQuery(Struct, frozen=True):
     cursor: str = ""
 
 
-@endpoint("GET", "/v1/waitpoints", Need.READ, query=InboxQuery)
+@endpoint("GET", "/v1/waitpoints", Need.READ, query=InboxQuery, bound=True)
 async def inbox(call: Call) -> Answer:
     """List every open waitpoint, the oldest first; never a token."""
     page = await call.read(ReadInbox(after=read_cursor(_INBOX, call.query.cursor), limit=call.query.limit))
@@ -134,7 +134,7 @@ async def _letter(call: Call, view: WaitpointView, now: int) -> dict[str, Any] |
     }
 
 
-@endpoint("GET", "/v1/stats", Need.READ)
+@endpoint("GET", "/v1/stats", Need.READ, bound=True)
 async def stats(call: Call) -> Answer:
     """Count executions by state, and say how busy this server was in the last minute."""
     counts: Counter[str] = Counter({str(state): 0 for state in Public})

@@ -34,7 +34,7 @@ _EVENTS = "event"
 @endpoint("GET", "/v1/executions/{id}/detail", Need.READ)
 async def detail(call: Call) -> Answer:
     """Show everything about an execution."""
-    execution_id = await call.visible()
+    execution_id = call.execution_id
     described, payload, attempts, suspension, waits, steps = await asyncio.gather(
         call.read(Describe(execution_id=execution_id)),
         call.read(GetPayload(execution_id=execution_id)),
@@ -149,7 +149,7 @@ class HistoryQuery(Struct, frozen=True):
 async def history(call: Call) -> Answer:
     """Return what happened to an execution, in order."""
     after = read_cursor(_EVENTS, call.query.cursor)
-    question = ReadHistory(execution_id=await call.visible(), after=after, limit=call.query.limit)
+    question = ReadHistory(execution_id=call.execution_id, after=after, limit=call.query.limit)
     page = await call.read(question)
     events = [event(line) for line in page.events]
     return Answer({"events": events, "next_cursor": write_cursor(_EVENTS, page.next)})
@@ -158,7 +158,7 @@ async def history(call: Call) -> Answer:
 @endpoint("GET", "/v1/executions/{id}/explain", Need.READ)
 async def explain(call: Call) -> Answer:
     """Say why an execution does not run now."""
-    described = await call.read(Describe(execution_id=await call.visible()))
+    described = await call.read(Describe(execution_id=call.execution_id))
     run = described.run
     because = _because(described)
     if run.lifecycle_phase is Phase.TERMINAL:
@@ -195,7 +195,7 @@ class WaitQuery(Struct, frozen=True):
 @endpoint("GET", "/v1/executions/{id}/wait", Need.READ, query=WaitQuery)
 async def wait(call: Call) -> Answer:
     """Wait until an execution has ended."""
-    execution_id = await call.visible()
+    execution_id = call.execution_id
     try:
         run = await call.while_connected(wait_until_ended(call.store, execution_id, call.query.timeout_ms))
     except Stopping:  # a wait that ends early ends like any other

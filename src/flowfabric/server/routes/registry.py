@@ -39,7 +39,7 @@ class Death(Struct, frozen=True):
     namespace: str | None = None
 
 
-@endpoint("POST", "/v1/workers/{worker_id}/register", Need.WORK, body=Registration)
+@endpoint("POST", "/v1/workers/{worker_id}/register", Need.WORK, body=Registration, bound=True)
 async def register(call: Call) -> Answer:
     """Announce a worker; a repeat overwrites what it said before."""
     body: Registration = call.body
@@ -54,7 +54,7 @@ async def register(call: Call) -> Answer:
     return Answer(type(outcome).__name__, headers=until)
 
 
-@endpoint("POST", "/v1/workers/{worker_id}/heartbeat", Need.WORK, body=SignOfLife)
+@endpoint("POST", "/v1/workers/{worker_id}/heartbeat", Need.WORK, body=SignOfLife, bound=True)
 async def heartbeat(call: Call) -> Answer:
     """Say that a registered worker lives."""
     body: SignOfLife = call.body
@@ -71,7 +71,7 @@ async def heartbeat(call: Call) -> Answer:
     return Answer(type(outcome).__name__)
 
 
-@endpoint("POST", "/v1/workers/{worker_id}/dead", Need.WORK, body=Death)
+@endpoint("POST", "/v1/workers/{worker_id}/dead", Need.WORK, body=Death, bound=True)
 async def dead(call: Call) -> Answer:
     """Declare a worker dead: what it held is claimable at once."""
     body: Death = call.body

@@ -66,7 +66,7 @@ async def signal(call: Call) -> Answer:
         if getattr(body, name) is not None
     }  # fmt: skip
     command = DeliverSignal(
-        execution_id=await call.visible(body.execution_id), waitpoint_id=body.waitpoint_id,
+        execution_id=body.execution_id, waitpoint_id=body.waitpoint_id,
         signal_id=body.signal_id, signal_name=body.signal_name, payload=to_bytes("payload", body.payload),
         waitpoint_token=body.waitpoint_token, signal_category=body.signal_category,
         source_type=body.source_type, source_identity=body.source_identity, target_scope=body.target_scope,
@@ -107,7 +107,7 @@ async def approve(call: Call) -> Answer:
     body: Approval = call.body
     payload, encoding = json_or_base64("payload", body.payload, body.payload_base64, b"")
     command = ApproveSignal(
-        execution_id=await call.visible(),
+        execution_id=call.execution_id,
         waitpoint_id=path_uuid("waitpoint_id", call.path["waitpoint_id"]),
         signal_id=body.signal_id or new_uuid(), signal_name=body.signal_name, payload=payload or b"",
         payload_encoding=encoding or body.payload_encoding or "", key_suffix=body.idempotency_suffix,

@@ -60,7 +60,6 @@ async def read_stream(call: Call) -> Answer:
         exclude_best_effort=asked.visibility != "all",
     )  # fmt: skip
     with _permit(call):
-        await call.visible()
         return Answer(_page(await _read(call, question)))
 
 
@@ -81,7 +80,6 @@ async def tail_stream(call: Call) -> Answer:
         exclude_best_effort=asked.visibility != "all",
     )  # fmt: skip
     with _permit(call):
-        await call.visible()
         return Answer(_page(await _tail(call, question, asked.block_ms)))
 
 
@@ -113,7 +111,7 @@ def _permit(call: Call) -> AbstractContextManager[None]:
 @endpoint("GET", "/v1/executions/{id}/attempts/{idx}/stream/summary", Need.READ)
 async def stream_summary(call: Call) -> Answer:
     """Return the summary document of an attempt."""
-    question = ReadSummary(execution_id=await call.visible(), attempt_index=_index(call))
+    question = ReadSummary(execution_id=call.execution_id, attempt_index=_index(call))
     with call.server.stream_ops.hold():
         found = await call.read(question)
     if found is None:

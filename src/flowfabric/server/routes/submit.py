@@ -126,7 +126,7 @@ def shown(reply: Created | Duplicate) -> dict[str, Any]:
 
 
 @endpoint(
-    "POST", "/v1/submit", Need.SUBMIT, body=Submission, limit=PAYLOAD,
+    "POST", "/v1/submit", Need.SUBMIT, body=Submission, limit=PAYLOAD, bound=True,
     answers=((201, "A new execution."), (200, "The id or the key was used before.")),
 )  # fmt: skip
 async def submit(call: Call) -> Answer:
@@ -135,7 +135,7 @@ async def submit(call: Call) -> Answer:
     return Answer(shown(reply), 200 if isinstance(reply, Duplicate) else 201)
 
 
-@endpoint("POST", "/v1/submit/batch", Need.SUBMIT, body=SubmissionBatch, limit=BATCH)
+@endpoint("POST", "/v1/submit/batch", Need.SUBMIT, body=SubmissionBatch, limit=BATCH, bound=True)
 async def submit_batch(call: Call) -> Answer:
     """Submit many pieces of work; results come in order, each a submission's answer or its error."""
     commands: list[CreateExecution] = []

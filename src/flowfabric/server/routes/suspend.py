@@ -59,7 +59,7 @@ class Suspension(Holding, frozen=True):
 async def suspend(call: Call) -> Answer:
     """Give the lease back until a condition on signals holds; keep it where that is so already."""
     body: Suspension = call.body
-    held = await holding(call)
+    held = holding(call)
     if body.waitpoints is None:
         condition, waitpoints = _plan(body, await _pending_key(call, body))
     else:
@@ -164,7 +164,7 @@ async def create_waitpoint(call: Call) -> Answer:
     waitpoint_id = body.waitpoint_id or new_uuid()
     created = await call.apply(
         CreateWaitpoint(
-            **await holding(call), waitpoint_id=waitpoint_id, expires_in_ms=body.expires_in_ms,
+            **holding(call), waitpoint_id=waitpoint_id, expires_in_ms=body.expires_in_ms,
             waitpoint_key=body.waitpoint_key or generated_key(waitpoint_id),
         )
     )  # fmt: skip

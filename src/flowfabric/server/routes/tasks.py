@@ -40,7 +40,7 @@ class TaskRequest(Struct, frozen=True):
     """Only work of this namespace."""
 
 
-@endpoint("POST", "/v1/workers/{worker_id}/tasks", Need.WORK, body=TaskRequest)
+@endpoint("POST", "/v1/workers/{worker_id}/tasks", Need.WORK, body=TaskRequest, bound=True)
 async def take_tasks(call: Call) -> Answer:
     """Claim work; when there is none, wait for some."""
     asked: TaskRequest = call.body
@@ -134,7 +134,7 @@ class Renewal(Struct, frozen=True):
     lease_ttl_ms: Integer = DEFAULT_LEASE_TTL_MS
 
 
-@endpoint("POST", "/v1/workers/{worker_id}/renew", Need.WORK, body=Renewal)
+@endpoint("POST", "/v1/workers/{worker_id}/renew", Need.WORK, body=Renewal, bound=True)
 async def renew_many(call: Call) -> Answer:
     """Hold many leases longer; each is answered for itself, in order."""
     held: tuple[HeldLease, ...] = call.body.fences

@@ -30,7 +30,7 @@ class Topics(Struct, frozen=True):
 
 
 @endpoint(
-    "POST", "/v1/wakeups", Need.READ, body=Topics,
+    "POST", "/v1/wakeups", Need.READ, body=Topics, bound=True,
     answers=((200, "Messages until the reader leaves."), (429, "Too many streams are open.")),
 )  # fmt: skip
 async def wakeups(call: Call) -> Answer:

@@ -1,0 +1,126 @@
+"""Every route, walked by a token that is bound to another namespace: nothing of what it names is there."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from flowfabric.model.contracts.reads import ListWaitpoints
+from flowfabric.server.examples import BODY_EXAMPLES
+from flowfabric.server.records import MEDIA_TYPE, QUESTIONS
+from flowfabric.server.roles import Need, Role
+from flowfabric.server.routes import load_routes
+from flowfabric.server.routing import Endpoint, endpoints
+from flowfabric.storage.minting import new_uuid
+from support.server import Api, Reply
+from support.work import act, bind, claim, create
+
+UNKNOWN = "{fp:1}:00000000-0000-4000-8000-000000000001"
+
+
+def routes() -> tuple[Endpoint, ...]:
+    load_routes()
+    return endpoints()
+
+
+def filled(route: Endpoint, execution_id: str, waitpoint_id: str) -> str:
+    values = {
+        "id": execution_id, "waitpoint_id": waitpoint_id, "idx": "0", "name": "s", "lane": "default",
+        "worker_id": "w", "token_id": new_uuid(), "kind": "k",
+    }  # fmt: skip
+    parts = [
+        quote(values[part[1:-1]], safe="") if part.startswith("{") else part for part in route.path.split("/")
+    ]
+    return "/".join(parts)
+
+
+async def ask(api: Api, route: Endpoint, where: str, execution_id: str, *, records: bool) -> Reply:
+    body = BODY_EXAMPLES.get(f"{route.method} {route.path}")
+    if body is not None and "execution_id" in body:
+        body = body | {"execution_id": execution_id}
+    headers = {"Accept": MEDIA_TYPE} if records else {}
+    query: dict[str, Any] = {}
+    if records and route.path in QUESTIONS and route.method == "GET":
+        query["question"] = json.dumps({QUESTIONS[route.path][0].__name__: {}})
+    return await api.call(route.method, where, body, headers=headers, **query)
+
+
+async def waiting(api: Api) -> tuple[str, str]:
+    """Make an execution that waits for a signal; return it and its waitpoint."""
+    execution_id = await create(api)
+    await act(api, await claim(api), "suspend")
+    page = await api.store.read(ListWaitpoints(execution_id=execution_id))
+    return execution_id, page.waitpoints[0].waitpoint_id
+
+
+@pytest.mark.parametrize("records", [False, True], ids=["json", "records"])
+async def test_no_route_shows_or_touches_an_execution_of_others(api: Api, records: bool) -> None:
+    execution_id, waitpoint_id = await waiting(api)
+    before = await api.store.dump()
+    bind(api, "other", Role.ADMIN)
+    walked = [route for route in routes() if route.names_execution]
+    assert len(walked) > 30
+    for route in walked:
+        name = f"{route.method} {route.path}"
+        there = await ask(
+            api, route, filled(route, execution_id, waitpoint_id), execution_id, records=records
+        )
+        assert (there.status, there.json["code"]) == (404, "execution_not_found"), (name, there)
+        nowhere = await ask(api, route, filled(route, UNKNOWN, waitpoint_id), UNKNOWN, records=records)
+        assert nowhere.status == 404, name
+        assert nowhere.json | {"request_id": ""} == there.json | {"request_id": ""}, name
+    assert await api.store.dump() == before
+
+
+async def test_the_namespace_is_looked_at_before_anything_else(api: Api) -> None:
+    execution_id, waitpoint_id = await waiting(api)
+    bind(api, "other", Role.ADMIN)
+    for route in routes():
+        if route.names_execution:
+            where = filled(route, execution_id, waitpoint_id)
+            reply = await api.call(
+                route.method, where, data=b"not json", headers={"Accept": MEDIA_TYPE}, question="nonsense"
+            )
+            assert (reply.status, reply.json["code"]) == (404, "execution_not_found"), route.path
+
+
+async def test_their_owner_gets_every_one_of_them(api: Api) -> None:
+    execution_id, waitpoint_id = await waiting(api)
+    bind(api, "demo", Role.ADMIN)
+    for route in routes():
+        if route.names_execution:
+            where = filled(route, execution_id, waitpoint_id)
+            reply = await api.call(route.method, where, headers={"Accept": MEDIA_TYPE}, question="nonsense")
+            assert reply.status in {400, 406, 415, 422}, (route.path, reply)
+
+
+async def test_what_concerns_all_namespaces_is_closed_to_bound_tokens(api: Api) -> None:
+    bind(api, "other", Role.ADMIN)
+    closed = [
+        route
+        for route in routes()
+        if not route.names_execution and not route.bound and route.need is not Need.NOTHING
+    ]
+    assert {route.path for route in closed} >= {"/v1/admin/tokens", "/v1/lanes/{lane}/pause"}
+    for route in closed:
+        reply = await ask(api, route, filled(route, UNKNOWN, UNKNOWN), UNKNOWN, records=False)
+        assert (reply.status, reply.json["code"]) == (403, "forbidden"), route.path
+
+
+async def test_records_of_lists_leave_others_out(api: Api) -> None:
+    await waiting(api)
+    await create(api)
+    bind(api, "other", Role.ADMIN)
+    for where, questions in QUESTIONS.items():
+        if "{id}" in where:
+            continue
+        for question in questions:
+            fields = {"ListQueue": {"lane_id": "default"}, "ListPartition": {"partition": 7}}
+            text = json.dumps({question.__name__: fields.get(question.__name__, {})})
+            path = where.replace("{worker_id}", "w-1")
+            reply = await api.call("GET", path, headers={"Accept": MEDIA_TYPE}, question=text)
+            assert reply.status == 200, (where, reply)
+            assert "{fp:" not in reply.raw.decode(), (where, reply.json)
