@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
+import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,10 +20,12 @@ from flowfabric.model.contracts.lease import IssueClaimGrant, IssueReclaimGrant,
 from flowfabric.model.contracts.waiting import SatisfiedAtOnce, Suspended
 from flowfabric.model.errors import FlowFabricError, InvalidInput, NotFound, OwnershipLost, Unreachable
 from flowfabric.model.ids import spread
+from flowfabric.model.limits import MAX_NAME_BYTES
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker import TaskConsumed, Worker, WorkerSettings, verify_and_deliver
 from flowfabric.worker.bridge import TokenMismatch, UnknownWaitpoint
 from flowfabric.worker.faults import WorkerAtCapacity
+from flowfabric.worker.handlers import LONGEST_WORKER_BYTES
 from flowfabric.worker.layers import Layer
 from flowfabric.worker.tasks import ClaimedTask
 from support.until import until
@@ -314,3 +318,20 @@ async def test_a_refused_result_consumes_the_task(place: Place) -> None:
 async def test_a_worker_without_lanes_is_refused(place: Place) -> None:
     with pytest.raises(InvalidInput, match="lanes"):
         await Worker.open(place.store, WorkerSettings())
+
+
+async def test_nobody_guesses_the_ids_of_a_worker_and_of_its_claims(place: Place) -> None:
+    async with (
+        worker_on(place, worker_id="painter") as first,
+        worker_on(place, worker_id="painter") as second,
+    ):
+        beginning = f"painter-{os.getpid()}-"
+        secrets = [each.instance_id.removeprefix(beginning) for each in (first, second)]
+        secrets += [worker._claim(1, None).claim_id for worker in (first, second) for _ in range(2)]
+    assert all(re.fullmatch("[0-9a-f]{32}", each) for each in secrets), secrets
+    assert len(set(secrets)) == len(secrets)
+
+
+def test_the_longest_name_of_a_worker_leaves_room_for_its_instance() -> None:
+    settings = WorkerSettings(lanes=("default",), worker_id="w" * LONGEST_WORKER_BYTES).checked()
+    assert len(f"{settings.worker_id}-{2**32}-{'f' * 32}") <= MAX_NAME_BYTES

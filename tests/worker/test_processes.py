@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -19,6 +20,7 @@ from flowfabric.model.contracts.reads import ListWaitpoints, ReadStream, ReadSum
 from flowfabric.model.contracts.waiting import ApproveSignal
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker import Permanent, Retry, SyncContext
+from flowfabric.worker.executors import _Process
 from support.until import until
 from support.working import Place, handler
 
@@ -219,3 +221,15 @@ async def test_it_waits_without_being_held(place: Place) -> None:
         )  # fmt: skip
         assert await place.result(id_) == ["approve", "fine"]
         assert await place.result(await place.submit("impatient")) == "nobody sent approve in time"
+
+
+def test_a_signal_does_not_end_a_process_that_is_still_starting() -> None:
+    process = _Process(multiprocessing.get_context("spawn"))
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            os.kill(process._process.pid or 0, number)
+        good, value = process.call(double, [21], {}, None)
+        assert (good, value["doubled"]) == (True, 42)
+    finally:
+        process.kill()
+        process.wait()

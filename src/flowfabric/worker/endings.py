@@ -48,9 +48,9 @@ _PLAIN: Final = (InvalidArguments, Permanent, Retry, StepMismatch, StepResultMis
 
 def ending(task: ClaimedTask, error: BaseException) -> Fail | Release | None:
     """Say how a handler ended that did not return; nothing when its task is given back or lost already."""
-    if _inside(error, Suspended) or task.consumed:
+    if inside(error, Suspended) or task.consumed:
         return None
-    if (stop := _inside(error, Interrupted)) is not None:
+    if (stop := inside(error, Interrupted)) is not None:
         log.info("%s of %s was interrupted: %s", task.execution_kind, task.execution_id, stop)
         if not isinstance(stop, Stopping):
             return None
@@ -64,14 +64,16 @@ def ending(task: ClaimedTask, error: BaseException) -> Fail | Release | None:
     return failed
 
 
-def _inside(error: BaseException, kind: type[E]) -> E | None:
+def inside(error: BaseException | None, kind: type[E]) -> E | None:
     """Find an exception of a kind, also in a group of them."""
+    if error is None:
+        return None
     return next((part for part in _parts(error) if isinstance(part, kind)), None)
 
 
 def failure(task: ClaimedTask, error: BaseException) -> Fail:
     """Say that a handler failed, why, and where."""
-    retry = _inside(error, Retry)
+    retry = inside(error, Retry)
     return Fail(
         execution_id=task.execution_id,
         fence=task.task.fence,
@@ -98,7 +100,7 @@ def category_of(error: BaseException, retried: Collection[str] = ()) -> str:
     Of a group of exceptions, all must be retried for the group to be; one that says what is to follow speaks for all.
     """
     for kind, name in _CATEGORIES:
-        if _inside(error, kind) is not None:
+        if inside(error, kind) is not None:
             return name
     named = [_named(part, retried) for part in _parts(error)]
     return named[0] if all(named) else HANDLER

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import inspect
 import logging
 import multiprocessing
+import os
 import pickle
 import signal
+import threading
 import traceback
 import types
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 from flowfabric.worker.context import Context
 from flowfabric.worker.remote import Answering, Facts, Line, RemoteContext, Request
+from flowfabric.worker.stopping import SIGNALS
 from flowfabric.worker.threads import Interrupt, in_thread
 
 R = TypeVar("R")
@@ -108,7 +113,8 @@ class _Process:
     def __init__(self, spawn: multiprocessing.context.SpawnContext) -> None:
         self._ours, theirs = spawn.Pipe()
         self._process = spawn.Process(target=_serve, args=(theirs,), name="flowfabric-handler", daemon=True)
-        self._process.start()
+        with _signals_blocked():
+            self._process.start()
         theirs.close()
 
     def call(
@@ -152,12 +158,28 @@ class Ended:
     detail: str = ""
 
 
+@contextlib.contextmanager
+def _signals_blocked() -> Iterator[None]:
+    """Start a process in which stop signals are blocked until it has its own handlers for them.
+
+    Otherwise Ctrl-C would end a process that still imports its modules, and its handler would seem to have crashed.
+    """
+    resource_tracker.ensure_running()  # it unblocks these signals in the thread that starts it
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _serve(calls: Connection) -> None:
     """Answer calls until the other end is closed."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in SIGNALS:
         # A terminal, or whoever stops a service, tells every process of it; how long handlers may go on is for the
         # worker to say. A function, because to ignore a signal would be inherited by what handlers start.
         signal.signal(number, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    threading.Thread(target=_end_with_worker, name="flowfabric-end-with-worker", daemon=True).start()
     line = Line(calls)
 
     def here(value: Any) -> Any:
@@ -176,6 +198,14 @@ def _serve(calls: Connection) -> None:
         except BaseException as error:  # noqa: BLE001 - it is raised in the worker
             ended = Ended(False, error, traceback.format_exc())
         _send(calls, ended, partial(Ended, False, detail=ended.detail))
+
+
+def _end_with_worker() -> None:
+    """End this process when its worker is gone, however it went: somebody else will run what it was doing."""
+    worker = multiprocessing.parent_process()
+    assert worker is not None, "a worker has started this process"
+    worker.join()
+    os._exit(1)
 
 
 def _send(pipe: Connection, message: Any, instead: Callable[[Exception], Any]) -> None:

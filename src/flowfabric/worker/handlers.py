@@ -11,8 +11,8 @@ from flowfabric.model import checks
 from flowfabric.model.errors import FlowFabricError, invalid
 from flowfabric.model.limits import MAX_CAPABILITIES, MAX_LEASE_TTL_MS, MAX_NAME_BYTES, MIN_LEASE_TTL_MS
 
-LONGEST_WORKER_BYTES: Final = MAX_NAME_BYTES - 32
-"""The name of an instance is that of its worker, its process and a few letters more."""
+LONGEST_WORKER_BYTES: Final = MAX_NAME_BYTES - 48
+"""Leaves room for what an instance id adds to the worker id: the process id and 128 random bits."""
 
 Executor = Literal["loop", "thread", "process"]
 """Where a handler runs: `async def` on the event loop, `def` in a thread, or in a process of its own."""

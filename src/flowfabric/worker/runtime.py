@@ -6,8 +6,6 @@ import asyncio
 import contextlib
 import inspect
 import logging
-import signal
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -23,8 +21,8 @@ from flowfabric.model.errors import FlowFabricError, InvalidInput, StoreClosed, 
 from flowfabric.storage import open_store
 from flowfabric.storage.base import Commands, Upkeep
 from flowfabric.worker.context import Context, Submitter
-from flowfabric.worker.endings import ending, refusal
-from flowfabric.worker.executors import Processes, interruptible
+from flowfabric.worker.endings import ending, inside, refusal
+from flowfabric.worker.executors import ProcessCrashed, Processes, interruptible
 from flowfabric.worker.faults import (
     DeadlinePassed,
     Interrupted,
@@ -37,6 +35,7 @@ from flowfabric.worker.handlers import Executor, Handler, Resolver, WorkerSettin
 from flowfabric.worker.layers import Layer
 from flowfabric.worker.remote import Facts
 from flowfabric.worker.sending import Backoff, transient
+from flowfabric.worker.stopping import REMINDER_SECONDS, log_grace, names_of, stop_signals
 from flowfabric.worker.sync_context import SyncContext
 from flowfabric.worker.tasks import ClaimedTask
 from flowfabric.worker.threads import Interrupt, in_thread
@@ -52,10 +51,11 @@ LAST_SECONDS: Final = 1.0
 class Running(Interrupt):
     """One task and the handler that works on it."""
 
-    __slots__ = ("context", "handler", "job", "task")
+    __slots__ = ("began", "context", "handler", "job", "task")
 
     def __init__(self, task: ClaimedTask, handler: Handler) -> None:
         self.error = self.on_interrupt = None
+        self.began = time.monotonic()
         self.task = task
         self.handler = handler
         self.context: Context | None = None
@@ -63,10 +63,16 @@ class Running(Interrupt):
 
     def stop(self, error: Interrupted) -> None:
         """Raise something into the handler, once."""
-        if self.set(error) and self.job is not None:
+        if self.interrupt(error) and self.job is not None:
             self.job.cancel()
-            if self.context is not None:
-                self.context._interrupt()
+
+    def interrupt(self, error: Interrupted) -> bool:
+        """Note why the handler has to stop, and end what it does elsewhere; false if it was told to stop before."""
+        if not self.set(error):
+            return False
+        if self.context is not None:
+            self.context._interrupt()
+        return True
 
     def lose(self, error: FlowFabricError) -> None:
         """The lease is gone."""
@@ -121,9 +127,15 @@ class Runtime:
         self._ahead: deque[ClaimedTask] = deque()
         self._room = asyncio.Event()
         self._stopping = asyncio.Event()
+        self._hurry = False
+        """Whether the grace period is cut short."""
+        self._by_signal = False
+        self._guard: asyncio.Task[Any] | None = None
+        """Does nothing. When somebody cancels all tasks of the event loop, this one is cancelled, too."""
         self._telling = 0
         """Ends of handlers that the store has not answered yet."""
-        self._quiet = asyncio.Event()
+        self._progress = asyncio.Event()
+        """Set whenever something has ended that a stopping worker waits for."""
         self._again: set[asyncio.Task[None]] = set()
         """Ends that are told again."""
         self._claiming: asyncio.Task[None] | None = None
@@ -164,6 +176,8 @@ class Runtime:
         )  # fmt: skip
         await self._stack.enter_async_context(self.worker)
         self._stack.push_async_callback(self._processes.close)
+        self._guard = asyncio.create_task(asyncio.Event().wait(), name="flowfabric-guard")
+        self._stack.callback(self._guard.cancel)
         self._claiming = asyncio.create_task(self._claim(), name="flowfabric-claiming")
         log.info(
             "%s takes %s from %s, %d at a time", self.worker.instance_id, ", ".join(self._kinds),
@@ -179,33 +193,70 @@ class Runtime:
             await self._stack.aclose()
 
     async def run(self) -> None:
-        """Work until `stop` is called, or until SIGTERM or SIGINT when this is the main thread."""
-        async with self:
-            with self._signals():
+        """Work until `stop` is called, or until SIGTERM or SIGINT when this is the main thread.
+
+        Handlers that run then get the grace period; a second signal ends it. What has not ended is given back.
+        """
+        with stop_signals(self.request_stop, self.end_grace) as self._by_signal:
+            async with self:
                 await self._stopping.wait()
 
     def request_stop(self) -> None:
         """Ask `run` to end: claiming stops at once, running handlers get their grace."""
         self._stopping.set()
 
+    def end_grace(self) -> None:
+        """Give back what still runs without waiting for the rest of the grace period."""
+        self._hurry = True
+        self._progress.set()
+
     async def stop(self, grace: Duration | None = None) -> None:
-        """Claim no more, let handlers run for the grace, then give back what they have not finished."""
+        """Claim no more, let handlers run for the grace, then give back what they have not finished.
+
+        When this is cancelled, it waits no longer, and still gives everything back.
+        """
+        limit = self._grace if grace is None else seconds(grace, "grace")
         self._stopping.set()
+        if self._claiming is not None and not self._claiming.done() and not self._running:
+            log.info("%s stops; nothing runs", self.worker.instance_id)
+        try:
+            await self._end_claiming()
+            await self._release_ahead()
+            await self._wait_out(limit)
+        finally:
+            await self._give_back()
+
+    async def _end_claiming(self) -> None:
         if self._claiming is not None:
             if self._asking:
                 await asyncio.wait({self._claiming}, timeout=LAST_SECONDS)
             self._claiming.cancel()
             await asyncio.gather(self._claiming, return_exceptions=True)
+
+    async def _release_ahead(self) -> None:
         ahead = [*self._ahead]
         self._ahead.clear()
         await self._release(ahead)
-        limit = self._grace if grace is None else seconds(grace, "grace")
+
+    async def _wait_out(self, grace: float) -> None:
+        """Wait for running handlers until the grace period is over, and say so now and then."""
+        clock = asyncio.get_running_loop().time
+        end = clock() + grace
+        while self._busy and not self._hurry and (left := end - clock()) > 0:
+            if self._running:
+                log_grace(self.worker.instance_id, self._running.values(), left, by_signal=self._by_signal)
+            await self._wait(min(left, REMINDER_SECONDS), lambda: self._busy and not self._hurry)
+
+    async def _give_back(self) -> None:
+        """Interrupt what still runs and release it; nothing that the worker leaves unfinished counts as failed."""
         if self._claiming is not None:
-            log.info("%s stops; %d handlers get %g s to end", self.worker.instance_id, self._active, limit)
-        await self._wait(limit)
+            self._claiming.cancel()
+        await self._release_ahead()
+        if self._running:
+            log.warning("%s gives back %s", self.worker.instance_id, names_of(self._running.values()))
         for running in self._running.values():
             running.stop(Stopping("the worker stops"))
-        await self._wait(LAST_SECONDS)
+        await self._wait(LAST_SECONDS, lambda: self._busy)
         left = list(self._running.values())
         await self._release([running.task for running in left if not running.task.consumed])
         for running in left:
@@ -213,15 +264,17 @@ class Runtime:
             if running.job is not None:
                 running.job.cancel()
 
-    async def _wait(self, timeout: float) -> None:  # noqa: ASYNC109 - the wait itself is the purpose
+    @property
+    def _busy(self) -> bool:
+        """Whether handlers run, or the store has yet to answer how some have ended."""
+        return bool(self._running or self._telling or self._again)
+
+    async def _wait(self, timeout: float, while_: Callable[[], bool]) -> None:  # noqa: ASYNC109 - the wait itself is the purpose
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
-                while self._running or self._telling or self._again:
-                    if jobs := {*self._running, *self._again}:
-                        await asyncio.wait(jobs)
-                    elif self._telling:
-                        self._quiet.clear()
-                        await self._quiet.wait()
+                while while_():
+                    self._progress.clear()
+                    await self._progress.wait()
 
     async def _release(self, tasks: Sequence[ClaimedTask]) -> None:
         releases = [
@@ -233,21 +286,6 @@ class Runtime:
         for outcome in await asyncio.gather(*releases, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 log.warning("a task could not be given back, its lease will expire: %s", outcome)
-
-    @contextlib.contextmanager
-    def _signals(self) -> Any:
-        loop = asyncio.get_running_loop()
-        wanted = (signal.SIGTERM, signal.SIGINT)
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        for number in wanted:
-            loop.add_signal_handler(number, self.request_stop)
-        try:
-            yield
-        finally:
-            for number in wanted:
-                loop.remove_signal_handler(number)
 
     # Claiming.
 
@@ -306,8 +344,10 @@ class Runtime:
         command = None
         try:
             command = await self._outcome(running)
-        except asyncio.CancelledError:
-            if running.error is None:
+        except (asyncio.CancelledError, KeyboardInterrupt) as error:
+            running.interrupt(Stopping("the worker was interrupted"))
+            command = ending(running.task, running.error or error)
+            if isinstance(error, KeyboardInterrupt):
                 raise
         finally:
             del self._running[running.job]  # type: ignore[arg-type]
@@ -318,6 +358,7 @@ class Runtime:
                 self._telling += 1
                 self.worker.outbox.tell(command, partial(self._told, running.task, command))
             self._room.set()
+            self._progress.set()
             if self._ahead:
                 self._start()
 
@@ -327,11 +368,14 @@ class Runtime:
         if isinstance(reply, BaseException):
             job = asyncio.get_running_loop().create_task(self._tell(task, command, reply))
             self._again.add(job)
-            job.add_done_callback(self._again.discard)
+            job.add_done_callback(self._told_again)
         else:
             self._over(task)
-        if not self._telling:
-            self._quiet.set()
+        self._progress.set()
+
+    def _told_again(self, job: asyncio.Task[None]) -> None:
+        self._again.discard(job)
+        self._progress.set()
 
     def _over(self, task: ClaimedTask) -> None:
         """Let a task go; there may be room for another one now."""
@@ -343,7 +387,7 @@ class Runtime:
     ) -> None:
         """Tell the store how the handler ended, again and again while the lease lives."""
         try:
-            if transient(error):
+            if transient(error) or isinstance(error, asyncio.CancelledError):
                 await self.worker.outbox.send(command, task.hold)
             elif isinstance(command, Complete) and isinstance(error, FlowFabricError) and not is_loss(error):
                 # The result itself is refused, too large for instance: that is a failure of the handler.
@@ -370,12 +414,14 @@ class Runtime:
             value = await interruptible(self._begin(running), running)
             if running.context is not None:
                 await running.context.flush()
+            self._note_cancellation(running)
             if running.error is not None:  # it was swallowed: the work is void all the same
                 return ending(task, running.error)
             result, encoding = encode_value(value, handler.codec)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:  # noqa: BLE001 - whatever it is, the store is told
+            self._note_cancellation(running, error)
             return await self._failed(running, running.error or error)
         finally:
             if timer is not None:
@@ -388,12 +434,27 @@ class Runtime:
             execution_id=task.execution_id, fence=task.task.fence, result=result, result_encoding=encoding
         )
 
+    def _note_cancellation(self, running: Running, error: BaseException | None = None) -> None:
+        """Have a handler count as interrupted that ends because the program does, however it ends.
+
+        That is so when all tasks of the event loop are cancelled, as `asyncio.run` does in the end, when its own task
+        was cancelled, or when its process was killed while the worker stops. A `CancelledError` that the handler
+        brought about itself is a failure.
+        """
+        assert self._guard is not None
+        assert running.job is not None
+        all_cancelled = self._guard.done() or self._guard.cancelling() > 0
+        cancelled = running.job.cancelling() > 0 and inside(error, asyncio.CancelledError) is not None
+        killed = self._stopping.is_set() and inside(error, ProcessCrashed) is not None
+        if all_cancelled or cancelled or killed:
+            running.interrupt(Stopping("the worker was interrupted"))
+
     @staticmethod
     async def _failed(running: Running, error: BaseException) -> Fail | Release | None:
         """Say how the handler ended; readers see what it emitted before."""
         end = ending(running.task, error)
         if end is not None and running.context is not None:
-            with contextlib.suppress(FlowFabricError, LeaseLost):
+            with contextlib.suppress(FlowFabricError, asyncio.CancelledError):
                 await running.context.flush()
         return end
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import os
+import secrets
 import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -73,7 +73,9 @@ class Worker:
         self.store = store
         self.settings = settings
         self.worker_id = settings.worker_id or socket.gethostname()
-        self.instance_id = f"{self.worker_id}-{os.getpid()}-{new_uuid()[:8]}"
+        # Whoever knows the ids of an instance and of its claim gets the answer of that claim, with its fences, once
+        # more: both are random, so that nobody guesses them.
+        self.instance_id = f"{self.worker_id}-{os.getpid()}-{secrets.token_hex(16)}"
         self.lease_ttl_ms = millis(settings.lease_ttl, "lease_ttl")
         self.outbox = Outbox(store)
         self.renewer = Renewer(store, self.lease_ttl_ms, connect, watch)
@@ -82,7 +84,6 @@ class Worker:
         """Whether the store is asked before it is waited for; one that waits itself needs to be asked only once."""
         self._owns_store = False
         self._unanswered: Claim | None = None
-        self._numbers = itertools.count(1)
         self._permits = permits or settings.concurrency
         self._tasks: tuple[asyncio.Task[None], ...] = ()
 
@@ -197,7 +198,7 @@ class Worker:
         return Claim(
             worker_id=self.worker_id, worker_instance_id=self.instance_id, lanes=self.settings.lanes, kinds=kinds,
             namespace=self.settings.namespace, capabilities=self.settings.capabilities, mint=new_uuid(),
-            claim_id=str(next(self._numbers)), max_tasks=count, lease_ttl_ms=self.lease_ttl_ms,
+            claim_id=secrets.token_hex(16), max_tasks=count, lease_ttl_ms=self.lease_ttl_ms,
         )  # fmt: skip
 
     def adopt(self, tasks: Sequence[Task], since: float) -> list[ClaimedTask]:
