@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 from flowfabric.model import errors, state
-from flowfabric.model.contracts import access, create, lease, reads, streams, upkeep, waiting
+from flowfabric.model.contracts import access, create, kinds, lease, reads, streams, upkeep, waiting
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.machine.workspace import decidable
 from flowfabric.model.transitions import TRANSITIONS, Target, Transition
@@ -24,7 +24,7 @@ from tools.cli_page import commands
 
 FOLDER: Final = Path(__file__).parents[1] / "docs" / "reference"
 NOTE: Final = "<!-- Written by `make docs` from the code; change the code instead. -->\n"
-MODULES: Final[tuple[ModuleType, ...]] = (create, lease, waiting, streams, upkeep, reads, access)
+MODULES: Final[tuple[ModuleType, ...]] = (create, lease, waiting, streams, upkeep, reads, access, kinds)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from flowfabric.client.operations import NOT_OFFERED, OPERATIONS
 from flowfabric.client.questions import PATHS, answer_type
-from flowfabric.model.contracts import access, create, lease, reads, streams, upkeep, waiting
+from flowfabric.model.contracts import access, create, kinds, lease, reads, streams, upkeep, waiting
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.contracts.reads import ListSteps
 from flowfabric.server.records import QUESTIONS
@@ -27,7 +27,7 @@ STAY_INSIDE = {
 
 
 def every_command() -> set[type[Command[Any]]]:
-    modules = (access, create, lease, reads, streams, upkeep, waiting)
+    modules = (access, create, kinds, lease, reads, streams, upkeep, waiting)
     return {
         kind
         for module in modules

@@ -13,6 +13,7 @@ from flowfabric.client.payloads import is_value, put
 from flowfabric.model import ids
 from flowfabric.model.contracts.base import HolderCommand
 from flowfabric.model.contracts.create import CreateExecution
+from flowfabric.model.contracts.kinds import PublishKind
 from flowfabric.model.contracts.lease import Cancel, Claim, Complete
 from flowfabric.model.contracts.streams import AppendFrames, FrameInput, PutStep
 from flowfabric.model.contracts.waiting import ApproveSignal, DeliverSignal, Suspend
@@ -49,14 +50,14 @@ def proof(command: HolderCommand[Any]) -> dict[str, Any]:
 
 
 def submission(command: CreateExecution, partitions: Partitions) -> dict[str, Any]:
-    """Write a submission; its id makes a repeat a duplicate."""
+    """Write a submission; its id makes a repeat a duplicate, and the defaults of its kind are in it already."""
     body: dict[str, Any] = {
         "kind": command.execution_kind, "lane": command.lane_id, "namespace": command.namespace,
         "idempotency_key": command.idempotency_key or None, "creator": command.creator_identity or None,
         "tags": dict(command.tags), "priority": clamped(command.priority), "delay_until": command.delay_until,
         "delay_ms": command.delay_ms, "deadline_at": command.execution_deadline_at, "flow_id": command.flow_id or None,
         "budget_ids": command.budget_ids or None, "quota_ids": command.quota_ids or None,
-        "fairness_key": command.fairness_key or None,
+        "fairness_key": command.fairness_key or None, "kind_defaults": False,
     }  # fmt: skip
     body = {name: value for name, value in body.items() if value is not None}
     body |= _policy(command.policy)
@@ -83,6 +84,19 @@ def _name_of(command: CreateExecution, partitions: Partitions) -> dict[str, str]
     key = command.idempotency_key
     placed = ids.for_key(command.namespace, key, uuid, partitions) if key else ids.spread(uuid, partitions)
     return {"uuid": uuid} if placed == command.execution_id else {"execution_id": command.execution_id}
+
+
+def kind(command: PublishKind) -> dict[str, Any]:
+    """Write a kind; what it does not say is left out."""
+    body: dict[str, Any] = {
+        "namespace": command.namespace, "lane": command.lane, "tags": dict(command.tags),
+        "required_capabilities": command.required_capabilities, "fairness_key": command.fairness_key,
+        "policy": Raw(command.policy.encode()), "input_schema": Raw(command.input_schema.encode()),
+        "description": command.description,
+    }  # fmt: skip
+    said = {name: value for name, value in body.items() if value not in ("", (), {}, Raw(b""))}
+    numbers = {"priority": command.priority, "fairness_weight": command.fairness_weight}
+    return said | {name: number for name, number in numbers.items() if number is not None}
 
 
 def claim(command: Claim) -> dict[str, Any]:

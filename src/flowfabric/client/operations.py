@@ -13,7 +13,7 @@ from flowfabric.client import answers, bodies
 from flowfabric.client.answers import Read, variants
 from flowfabric.client.bodies import Body, fields, held
 from flowfabric.client.transport import Request
-from flowfabric.model.contracts import access, create, lease, reads, streams, upkeep, waiting
+from flowfabric.model.contracts import access, create, kinds, lease, reads, streams, upkeep, waiting
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.errors import NotOffered
 from flowfabric.model.ids import Partitions
@@ -135,6 +135,10 @@ OPERATIONS: Final[Mapping[type[Command[Any]], Operation]] = {
         path=f"{_RUN}/revoke-lease", answer=variants(create.Revoked, create.AlreadySatisfied),
         query=lambda command: _texts(command, "expected_lease_id", "reason"),
     ),
+    kinds.DeleteKind: Operation(
+        path="/v1/kinds/{kind}", answer=variants(Deleted=kinds.KindDeleted), method="DELETE",
+        query=lambda command: _texts(command, "namespace"),
+    ),
     waiting.ApproveSignal: Operation(
         path=f"{_RUN}/waitpoints/{{waitpoint_id}}/signal", answer=_SIGNALLED, body=bodies.approval, safe=always
     ),
@@ -173,6 +177,10 @@ OPERATIONS: Final[Mapping[type[Command[Any]], Operation]] = {
     ),
     streams.AppendFrames: _holder("frames", variants(Appended=answers.appended), body=bodies.frames),
     streams.PutStep: _holder("steps", answers.step_put, body=bodies.step, safe=always),
+    kinds.PublishKind: Operation(
+        path="/v1/kinds/{kind}", answer=variants(kinds.Published, kinds.Unchanged), method="PUT", safe=always,
+        body=bodies.kind,
+    ),
     upkeep.RegisterWorker: Operation(
         path="/v1/workers/{worker_id}/register", answer=answers.registered, safe=always,
         body=fields("worker_instance_id", "namespace", "lanes", "capabilities", "liveness_ttl_ms"),

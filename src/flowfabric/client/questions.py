@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from flowfabric.client.operations import fill
 from flowfabric.client.transport import Request
-from flowfabric.model.contracts import reads
+from flowfabric.model.contracts import kinds, reads
 from flowfabric.model.contracts.reads import Question
 
 RECORDS: Final = "application/vnd.flowfabric.record+json"
@@ -40,6 +40,9 @@ PATHS: Final[Mapping[type[Question[Any]], str]] = {
     reads.ReadInbox: "/v1/waitpoints",
     reads.ReadFeed: "/v1/feed",
     reads.ListLanes: "/v1/lanes",
+    kinds.GetKind: "/v1/kinds/{kind}",
+    kinds.FindKinds: "/v1/kinds",
+    kinds.ListKinds: "/v1/kinds",
     reads.ListWorkers: "/v1/workers",
     reads.ListLeases: "/v1/workers/{worker_instance_id}/leases",
 }

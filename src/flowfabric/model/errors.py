@@ -285,6 +285,7 @@ _TABLE: Final[tuple[tuple[str, type[FlowFabricError], Severity, str], ...]] = (
     ("payload_too_large", LimitExceeded, _T, "the payload is too large"),
     ("step_limit_exceeded", LimitExceeded, _T, "the execution has stored as many steps as it may"),
     ("resume_condition_not_met", Conflict, _T, "the condition does not allow an operator to resume it"),
+    ("kind_not_found", NotFound, _T, "no worker has published this kind"),
     ("flow_not_found", NotFound, _T, "no flow has this id"),
     ("budget_not_found", NotFound, _T, "no budget has this id"),
     ("quota_policy_not_found", NotFound, _T, "no quota policy has this id"),

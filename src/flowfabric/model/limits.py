@@ -37,6 +37,17 @@ MAX_TOKENS: Final = 1_000
 """Tokens of people and programs: few enough to be read at once."""
 MAX_BATCH: Final = 1_000
 
+MAX_KINDS: Final = 1_000
+"""Kinds of one namespace."""
+MAX_KIND_NAMESPACES: Final = 10_000
+"""Namespaces that have kinds of their own."""
+MAX_SCHEMA_BYTES: Final = 65_536
+MAX_DESCRIPTION_BYTES: Final = 4_096
+MAX_KINDS_PER_LOOKUP: Final = 32
+MAX_KINDS_PER_PAGE: Final = 1_000
+MAX_KIND_PAGE_BYTES: Final = 4 * 1_048_576
+MAX_FAIRNESS_WEIGHT: Final = 1_000
+
 MAX_CAPABILITIES: Final = 256
 MAX_CAPABILITY_BYTES: Final = 4_096
 

@@ -399,6 +399,52 @@ class AccessToken(Record, frozen=True, array_like=True, gc=False):
         return shown(self, digest=hide)
 
 
+class Kind(Record, frozen=True, array_like=True, gc=False):
+    """What the code of a task says about it: defaults of its submissions, and its description."""
+
+    version: int
+    kind: str
+    namespace: str
+    """Empty: for every namespace that has none of its own."""
+    lane: str
+    """Empty: not said."""
+    priority: int | None
+    tags: tuple[tuple[str, str], ...]
+    required_capabilities: tuple[str, ...]
+    fairness_key: str
+    fairness_weight: int | None
+    policy: str
+    """JSON text of the policy object; empty: none."""
+    input_schema: str
+    """JSON Schema of the arguments, as JSON text; empty: it could not be told."""
+    description: str
+    published_at: int
+    published_by: str
+    digest: str
+    """SHA-256 of everything above `published_at`."""
+
+
+class KindName(Record, frozen=True, array_like=True, gc=False):
+    """The name of a kind, and the size of its record in bytes."""
+
+    name: str
+    size: int
+
+
+class KindNames(Record, frozen=True, array_like=True, gc=False):
+    """The kinds of one namespace, sorted by name."""
+
+    version: int
+    names: tuple[KindName, ...]
+
+
+class KindNamespaces(Record, frozen=True, array_like=True, gc=False):
+    """The namespaces that have kinds, sorted."""
+
+    version: int
+    namespaces: tuple[str, ...]
+
+
 class Worker(Record, frozen=True, array_like=True, gc=False):
     """A worker process that has registered, or has asked for work lately."""
 

@@ -137,6 +137,12 @@ SHAPES: Final[dict[str, Schema]] = {
         "closed_at closed_reason",
         frames=several(shape(id=TEXT, fields=MAP)), count=WHOLE, closed_at=TIME, closed_reason=TEXT,
     ),
+    "Kind": shape(
+        "lane priority fairness_key fairness_weight policy input_schema description",
+        kind=TEXT, namespace=TEXT, lane=TEXT, priority=WHOLE, tags=MAP, required_capabilities=TEXTS, fairness_key=TEXT,
+        fairness_weight=WHOLE, policy={"type": "object"}, input_schema={"type": "object"}, description=TEXT,
+        published_at=TIME, published_by=TEXT, digest=TEXT,
+    ),
     "Token": shape(
         token_id=TEXT, name=TEXT, role=TEXT, namespace=or_null(TEXT), expires_at=or_null(TIME), created_at=TIME
     ),
@@ -252,6 +258,10 @@ ANSWERS: Final[dict[str, Schema]] = {
     "GET /v1/lanes": page(
         "lanes", shape(lane_id=TEXT, counts=COUNTS, oldest_waiting_age_ms=or_null(WHOLE), paused=YES_NO)
     ),
+    "PUT /v1/kinds/{kind}": one_of("Published", "Unchanged"),
+    "GET /v1/kinds/{kind}": ref("Kind"),
+    "GET /v1/kinds": page("kinds", ref("Kind")),
+    "DELETE /v1/kinds/{kind}": one_of("Deleted"),
     "GET /v1/workers": page(
         "workers",
         shape(

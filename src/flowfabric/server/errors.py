@@ -29,6 +29,7 @@ VALIDATION: Final = frozenset(
 )  # fmt: skip
 NOT_FOUND: Final = {
     "execution_not_found": "execution",
+    "kind_not_found": "kind",
     "flow_not_found": "flow",
     "budget_not_found": "budget",
     "quota_policy_not_found": "quota_policy",

@@ -67,6 +67,10 @@ BODY_EXAMPLES: Final[dict[str, Any]] = {
     },
     "POST /v1/workers/{worker_id}/heartbeat": {"worker_instance_id": "worker-1-a"},
     "POST /v1/workers/{worker_id}/dead": {"worker_instance_id": "worker-1-a", "reason": "its machine is gone"},
+    "PUT /v1/kinds/{kind}": {
+        "lane": "images", "policy": {"retry_policy": {"max_retries": 3}}, "description": "Resize an image.",
+        "input_schema": {"type": "object", "properties": {"image": {"type": "string"}}, "required": ["image"]},
+    },
     "POST /v1/wakeups": {"topics": ["lane:default", "feed"]},
     "POST /v1/admin/rotate-waitpoint-secret": {"new_kid": "k2", "new_secret_hex": "<64 hex digits>"},
     "POST /v1/admin/tokens": {"name": "ci", "role": "submitter", "namespace": "default"},

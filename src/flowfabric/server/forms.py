@@ -12,7 +12,7 @@ from msgspec import Meta, Struct, UnsetType
 from flowfabric.model.contracts.base import Fence
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.ids import Partitions, check_execution_id, check_uuid
-from flowfabric.model.limits import MAX_INT
+from flowfabric.model.limits import MAX_FAIRNESS_WEIGHT, MAX_INT
 from flowfabric.server.errors import bad_request, unprocessable
 
 I32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
@@ -23,6 +23,7 @@ Integer = Annotated[int, Meta(ge=-MAX_INT, le=MAX_INT)]
 U64 = Annotated[int, Meta(ge=0, le=MAX_INT)]
 Ms = Annotated[int, Meta(ge=0, le=MAX_INT, description="milliseconds since 1970")]
 Clock = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1, description="the caller's clock, in ms; not used")]
+Weight = Annotated[int, Meta(ge=1, le=MAX_FAIRNESS_WEIGHT)]
 END: Final = r"$(?!\n)"
 """The end of the text; a dollar alone would let a line break through."""
 _HEX: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"

@@ -35,6 +35,7 @@ _PATH: Final[dict[str, tuple[str, str]]] = {
     "id": ("Id of an execution.", _EXECUTION),
     "worker_id": ("Name of a worker.", "worker-1"),
     "lane": ("Name of a lane.", "default"),
+    "kind": ("Name of a kind.", "resize"),
     "idx": ("Index of an attempt, from 0.", "0"),
     "name": ("Name of a step.", "fetch"),
     "waitpoint_id": ("Id of a waitpoint.", "0b8f2a52-5f0e-4c41-9a7d-2f1f6f1f9a10"),

@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from flowfabric.engine import tail_when_ready
+from flowfabric.model.contracts.kinds import FindKinds, GetKind, ListKinds
 from flowfabric.model.contracts.reads import (
     Describe,
     FeedPage,
@@ -70,13 +71,15 @@ QUESTIONS: Final[dict[str, tuple[type[Question[Any]], ...]]] = {
     "/v1/waitpoints": (ReadInbox,),
     "/v1/feed": (ReadFeed,),
     "/v1/lanes": (ListLanes,),
+    "/v1/kinds": (ListKinds, FindKinds),
+    "/v1/kinds/{kind}": (GetKind,),
     "/v1/workers": (ListWorkers,),
     "/v1/workers/{worker_id}/leases": (ListLeases,),
 }
 """Which questions a route answers."""
 _IN_PATH: Final = {
     "id": "execution_id", "idx": "attempt_index", "waitpoint_id": "waitpoint_id", "name": "step_name",
-    "worker_id": "worker_instance_id",
+    "worker_id": "worker_instance_id", "kind": "kind",
 }  # fmt: skip
 """Which fields of a question the parts of a path are."""
 
@@ -132,8 +135,10 @@ async def _asked(call: Call, route: Endpoint, question: Question[Any], wait_ms: 
     bound = call.principal.namespace
     if not bound or route.names_execution:  # the gate has looked whose execution it is
         return await call.read(question)
-    if isinstance(question, ListExecutions | ListPartition | ListLanes):
+    if isinstance(question, ListExecutions | ListPartition | ListLanes | ListKinds | GetKind):
         return await call.read(replace(question, namespace=bound))
+    if isinstance(question, FindKinds):
+        return await call.read(replace(question, wanted=tuple((bound, kind) for _, kind in question.wanted)))
     return await _TRIM[type(question)](call, await call.read(question), bound)
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from flowfabric.engine import Engine
+from flowfabric.engine.kinds import KindCache
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.server.auth import Access
@@ -78,6 +79,8 @@ class Server:
             any_host=self.settings.allow_unauthenticated,
             public_url=self.settings.public_url,
         )
+        self.kinds = KindCache()
+        """Defaults of submissions by name."""
         self.rotating = asyncio.Lock()
         gate: ASGIApp = Gate(self)
         gate = gate if tracing is None else tracing.around(gate)

@@ -15,6 +15,9 @@ from flowfabric.model.records import (
     Event,
     Execution,
     Frame,
+    Kind,
+    KindNames,
+    KindNamespaces,
     Lane,
     Memo,
     Record,
@@ -46,6 +49,9 @@ KINDS: Final[dict[str, type[Record | Execution | KeyRing]]] = {
     "worker": Worker,
     "token": AccessToken,
     "keyring": KeyRing,
+    "kind": Kind,
+    "kind_names": KindNames,
+    "kind_namespaces": KindNamespaces,
 }
 
 

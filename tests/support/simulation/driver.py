@@ -21,6 +21,7 @@ from flowfabric.model.contracts.create import (
     Unpause,
     UnpauseLane,
 )
+from flowfabric.model.contracts.kinds import DeleteKind, PublishKind
 from flowfabric.model.contracts.lease import (
     Cancel,
     Claim,
@@ -61,6 +62,7 @@ from flowfabric.model.contracts.waiting import (
 )
 from support.simulation import (
     making_access,
+    making_kinds,
     making_leases,
     making_questions,
     making_upkeep,
@@ -72,7 +74,9 @@ from support.simulation.draw import Draw
 from support.simulation.making import MAKERS, Hand
 from support.simulation.world import LOST, Known, World
 
-assert all((making_access, making_leases, making_questions, making_upkeep, making_waits, making_work))
+assert all((
+    making_access, making_kinds, making_leases, making_questions, making_upkeep, making_waits, making_work,
+))  # fmt: skip
 
 Kind = type[Command[Any]]
 ENDED: Final[tuple[tuple[int, Kind], ...]] = (
@@ -104,7 +108,7 @@ FITTING: Final[dict[str, tuple[tuple[int, Kind], ...]]] = {
 }  # fmt: skip
 ASIDE: Final[tuple[tuple[int, Kind], ...]] = (
     (2, PauseLane), (1, OpenLane), (3, RegisterWorker), (3, HeartbeatWorker), (1, MarkWorkerDead), (1, RotateSecret),
-    (1, CreateToken), (1, DeleteToken),
+    (2, CreateToken), (2, DeleteToken), (2, PublishKind), (2, DeleteKind),
 )  # fmt: skip
 """What is not about an execution."""
 GRANTED: Final[tuple[Kind, ...]] = (ClaimGranted, ClaimResumed, Reclaim)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -10,6 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from flowfabric.model import checks, ids
 from flowfabric.model.contracts.create import Created, CreateExecution, Duplicate
 from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.kinds import with_defaults
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.errors import HttpError, bad_request, refused_item, unprocessable
 from flowfabric.server.forms import (
@@ -18,6 +20,7 @@ from flowfabric.server.forms import (
     ExecutionIdText,
     Ms,
     Uuid,
+    Weight,
     from_base64,
     json_or_base64,
     later,
@@ -34,7 +37,8 @@ class Submission(Struct, frozen=True):
     kind: str
     input: msgspec.Raw | UnsetType = UNSET
     input_base64: str | UnsetType | None = UNSET
-    lane: str = "default"
+    lane: str | None = None
+    """Left out: the lane of the kind, else `default`."""
     namespace: str | None = None
     priority: I32 | None = None
     idempotency_key: str | None = None
@@ -49,6 +53,9 @@ class Submission(Struct, frozen=True):
     budget_ids: tuple[Uuid, ...] = ()
     quota_ids: tuple[Uuid, ...] = ()
     fairness_key: str | None = None
+    fairness_weight: Weight | None = None
+    kind_defaults: bool = True
+    """Whether what is left out comes from the kind that a worker has published."""
     uuid: Uuid | None = None
     """The caller's own id, so that a repeat is recognised."""
     execution_id: ExecutionIdText | None = None
@@ -69,7 +76,7 @@ _ITEM = msgspec.json.Decoder(Submission)
 
 
 def creation(call: Call, item: Submission) -> CreateExecution:
-    """Turn a submission into the command that creates it."""
+    """Turn a submission into the command that creates it; its lane is empty when it is left out."""
     now = call.store.now()
     payload, encoding = json_or_base64("input", item.input, item.input_base64, b"null")
     namespace = call.namespace(item.namespace)
@@ -79,14 +86,15 @@ def creation(call: Call, item: Submission) -> CreateExecution:
     checks.text("idempotency_key", key, empty=True)
     checks.name("namespace", namespace)
     checks.name("creator", item.creator or "", empty=True)
-    _check_lane(item.lane)
+    if item.lane is not None:
+        _check_lane(item.lane)
     execution_id = ids.for_key(namespace, key, uuid, partitions) if key else ids.spread(uuid, partitions)
     if item.execution_id is not None:
         if item.uuid is not None:
             raise bad_request("give uuid or execution_id, not both", field="execution_id")
         execution_id = item.execution_id
     return CreateExecution(
-        execution_id=execution_id, execution_kind=item.kind, lane_id=item.lane, namespace=namespace,
+        execution_id=execution_id, execution_kind=item.kind, lane_id=item.lane or "", namespace=namespace,
         creator_identity=item.creator or "", input_payload=payload or b"",
         payload_encoding=encoding or item.payload_encoding or "",
         priority=item.priority, idempotency_key=key, tags=checks.tags(item.tags),
@@ -131,22 +139,24 @@ def shown(reply: Created | Duplicate) -> dict[str, Any]:
 )  # fmt: skip
 async def submit(call: Call) -> Answer:
     """Submit one piece of work."""
-    reply = await call.apply(creation(call, call.body))
+    (command,) = await _resolved(call, [(call.body, creation(call, call.body))])
+    reply = await call.apply(command)
     return Answer(shown(reply), 200 if isinstance(reply, Duplicate) else 201)
 
 
 @endpoint("POST", "/v1/submit/batch", Need.SUBMIT, body=SubmissionBatch, limit=BATCH, bound=True)
 async def submit_batch(call: Call) -> Answer:
     """Submit many pieces of work; results come in order, each a submission's answer or its error."""
-    commands: list[CreateExecution] = []
+    found: list[tuple[Submission, CreateExecution]] = []
     results: list[dict[str, Any] | None] = []
     for raw in call.body.items:
         try:
-            commands.append(creation(call, _decode(raw)))
+            item = _decode(raw)
+            found.append((item, creation(call, item)))
             results.append(None)
         except (HttpError, FlowFabricError) as error:
             results.append(refused_item(error, Submission))
-    replies = iter(await call.apply_many(commands))
+    replies = iter(await call.apply_many(await _resolved(call, found)))
     for place, result in enumerate(results):
         if result is None:
             reply = next(replies)
@@ -154,6 +164,16 @@ async def submit_batch(call: Call) -> Answer:
                 refused_item(reply, Submission) if isinstance(reply, FlowFabricError) else shown(reply)
             )
     return Answer({"results": results})
+
+
+async def _resolved(call: Call, found: Sequence[tuple[Submission, CreateExecution]]) -> list[CreateExecution]:
+    """Put the defaults of the kinds into the commands, after one lookup for all of them."""
+    pairs = [(each.namespace, each.execution_kind) for item, each in found if item.kind_defaults]
+    kinds = await call.server.kinds.find(call.store, pairs)
+    return [
+        with_defaults(each, kinds[each.namespace, each.execution_kind] if item.kind_defaults else None)
+        for item, each in found
+    ]
 
 
 def _decode(raw: msgspec.Raw) -> Submission:

@@ -299,7 +299,7 @@ _SAVERS: Final[dict[str, Save]] = {
     "memo": Saver._memos,  # noqa: SLF001
     "lane": _lanes,
     "worker": Saver._workers,  # noqa: SLF001
-    **{kind: _plain(kind) for kind in ("keyring", "token")},
+    **{kind: _plain(kind) for kind in ("keyring", "token", "kind", "kind_names", "kind_namespaces")},
     **{
         kind: _owned(kind)
         for kind in ("result", "attempt", "suspension", "signal", "stream", "summary", "step")

@@ -35,6 +35,9 @@ FETCH: Final[dict[str, LiteralString]] = {
     "keyring": "select rec from keyring where one = 1",
     "token": "select rec from access where id = ?",
     "token*": "select id, rec from access",
+    "kind": "select rec from kind where namespace = ? and name = ?",
+    "kind_names": "select rec from kind_names where namespace = ?",
+    "kind_namespaces": "select rec from kind_namespaces where one = 1",
     # All records of one kind that belong to an execution: the rest of each key, then the record.
     "attempt*": f"select i, rec from attempt where {_BY_ID}",
     "waitpoint*": f"select id, rec from waitpoint where {_BY_ID}",
@@ -139,6 +142,15 @@ WRITE: Final[dict[str, LiteralString]] = {
     "put keyring": "insert into keyring (one, rec) values (1, ?) on conflict (one) do update set rec = excluded.rec",
     "put token": "insert into access (id, rec) values (?, ?) on conflict (id) do update set rec = excluded.rec",
     "drop token": "delete from access where id = ?",
+    "put kind": "insert into kind (namespace, name, rec) values (?, ?, ?) "
+    "on conflict (namespace, name) do update set rec = excluded.rec",
+    "drop kind": "delete from kind where namespace = ? and name = ?",
+    "put kind_names": "insert into kind_names (namespace, rec) values (?, ?) "
+    "on conflict (namespace) do update set rec = excluded.rec",
+    "drop kind_names": "delete from kind_names where namespace = ?",
+    "put kind_namespaces": "insert into kind_namespaces (one, rec) values (1, ?) "
+    "on conflict (one) do update set rec = excluded.rec",
+    "drop kind_namespaces": "delete from kind_namespaces where one = 1",
     "add tally": "insert into tally (lane, namespace, state, n) values (?, ?, ?, ?) "
     "on conflict (lane, namespace, state) do update set n = tally.n + excluded.n",
     "add waiting": "update route set waiting = waiting + ? where id = ?",

@@ -46,6 +46,16 @@ def _dump(session: Session) -> Dump:
             for ns, i, rec in rows("select namespace, instance, rec from worker")
         },
         "token": {(id_,): decode("token", rec) for id_, rec in rows("select id, rec from access")},
+        "kind": {
+            (ns, name): decode("kind", rec) for ns, name, rec in rows("select namespace, name, rec from kind")
+        },
+        "kind_names": {
+            (ns,): decode("kind_names", rec) for ns, rec in rows("select namespace, rec from kind_names")
+        },
+        "kind_namespaces": {
+            tuple(key): decode("kind_namespaces", rec)
+            for *key, rec in rows("select rec from kind_namespaces")
+        },
         "keyring": {tuple(key): decode("keyring", rec) for *key, rec in rows("select rec from keyring")},
     }
     for kind, columns in _OWNED.items():

@@ -29,7 +29,7 @@ _UUID: Final = 36
 _HOME: Final = re.compile(
     r"ff:(?:\{(?:fp:[0-9]+|ff)\}:)?((?!\{)(?![0-9a-f]{8}-[0-9a-f]{4}-)(?!ids$).+)", re.DOTALL
 )
-_PLAIN: Final = {"lane": keys.LANES, "token": keys.TOKENS, "worker": keys.WORKERS}
+_PLAIN: Final = {"lane": keys.LANES, "token": keys.TOKENS, "worker": keys.WORKERS, "kind": keys.KINDS}
 
 
 def everything() -> Plan[dict[str, Any]]:
@@ -113,8 +113,11 @@ def _records(held: dict[str, Any], runs: dict[str, Execution]) -> dict[str, dict
     for kind, key in _PLAIN.items():
         for field, value in held.get(key, {}).items():
             records[kind][tuple(field.decode().split("\0"))] = decode(kind, value)
-    if keys.KEYRING in held:
-        records["keyring"][()] = decode("keyring", held[keys.KEYRING])
+    for field, value in held.get(keys.KIND_NAMES, {}).items():
+        records["kind_names"][field.decode().removesuffix("\0"),] = decode("kind_names", value)
+    for kind, key in (("keyring", keys.KEYRING), ("kind_namespaces", keys.KIND_NAMESPACES)):
+        if key in held:
+            records[kind][()] = decode(kind, held[key])
     for name, value in held.items():
         if name.startswith(keys.MEMO):
             records["memo"][_memo_key(name.removeprefix(keys.MEMO))] = decode("memo", value)

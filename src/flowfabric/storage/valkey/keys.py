@@ -31,6 +31,11 @@ LANES: Final = "lanes"
 WORKERS: Final = "workers"
 TOKENS: Final = "tokens"
 KEYRING: Final = "keyring"
+KINDS: Final = "kinds"
+"""Hash namespace \\0 name: kinds that workers have published."""
+KIND_NAMES: Final = "kinds:names"
+"""Hash namespace \\0: the names of its kinds."""
+KIND_NAMESPACES: Final = "kinds:namespaces"
 TICK: Final = "tick"
 STORE: Final = "store"
 """Marker of ours: the format, and the partition counts that were set at the first boot."""
@@ -38,6 +43,8 @@ CLAIM: Final = "claim:"
 STATE: Final = "state:"
 LEASES: Final = "leases:"
 
+_PAIRS: Final = {"worker": WORKERS, "kind": KINDS}
+_SINGLE: Final = {"keyring": KEYRING, "kind_namespaces": KIND_NAMESPACES}
 _OWNED: Final = frozenset({"attempt", "waitpoint", "stream", "summary", "step"})
 
 
@@ -79,10 +86,12 @@ class Layout:
         if kind == "memo":
             home = self.home_of_key(*key[1:]) if key[0] == "create" else self.home_of(key[1])
             return home + MEMO + "\x1f".join(key), None
-        if kind == "worker":
-            return self.common + WORKERS, "\0".join(key)
-        if kind == "keyring":
-            return self.common + KEYRING, None
+        if kind in _PAIRS:
+            return self.common + _PAIRS[kind], "\0".join(key)
+        if kind == "kind_names":  # the field of those for all must not be empty
+            return self.common + KIND_NAMES, f"{key[0]}\0"
+        if kind in _SINGLE:
+            return self.common + _SINGLE[kind], None
         return self.common + {"lane": LANES, "token": TOKENS}[kind], str(key[0])
 
     def family(self, kind: str, prefix: tuple[Any, ...]) -> str:

@@ -1,6 +1,6 @@
 """Commands that are too rare to be written in Lua: decided by the machine here, written if nothing has changed since.
 
-They touch records that no index follows from: the keys that sign tokens, and the tokens of people and programs.
+They touch records that no index follows from: the keys that sign tokens, the tokens of people and programs, and kinds.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import msgspec
 
 from flowfabric.model.contracts.access import CreateToken, DeleteToken
 from flowfabric.model.contracts.base import Command
+from flowfabric.model.contracts.kinds import DeleteKind, PublishKind
 from flowfabric.model.contracts.upkeep import RotateSecret, SeedSecret
 from flowfabric.model.machine import Workspace
 from flowfabric.storage.valkey.keys import Layout
 
 DECIDED_HERE: Final[frozenset[type[Command[Any]]]] = frozenset(
-    {SeedSecret, RotateSecret, CreateToken, DeleteToken}
+    {SeedSecret, RotateSecret, CreateToken, DeleteToken, PublishKind, DeleteKind}
 )
 _encode: Final = msgspec.msgpack.Encoder().encode
 
