@@ -78,7 +78,7 @@ def shown(kind: Kind) -> dict[str, Any]:
     )  # fmt: skip
 
 
-@endpoint("PUT", "/v1/kinds/{kind}", Need.WORK, body=KindForm, limit=MEDIUM)
+@endpoint("PUT", "/v1/kinds/{kind}", Need.WORK, body=KindForm, limit=MEDIUM, bound=True)
 async def publish_kind(call: Call) -> Answer:
     """Publish what a task's code says of it; the last publisher wins."""
     form: KindForm = call.body
@@ -99,7 +99,7 @@ async def publish_kind(call: Call) -> Answer:
     return Answer(type(outcome).__name__)
 
 
-@endpoint("GET", "/v1/kinds/{kind}", Need.READ, query=KindQuery)
+@endpoint("GET", "/v1/kinds/{kind}", Need.READ, query=KindQuery, bound=True)
 async def get_kind(call: Call) -> Answer:
     """Read the kind that holds in a namespace: its own, else the one for all."""
     asked: KindQuery = call.query
@@ -110,7 +110,7 @@ async def get_kind(call: Call) -> Answer:
     return Answer(shown(await call.read(GetKind(kind=call.path["kind"], namespace=namespace))))
 
 
-@endpoint("GET", "/v1/kinds", Need.READ, query=KindsQuery)
+@endpoint("GET", "/v1/kinds", Need.READ, query=KindsQuery, bound=True)
 async def list_kinds(call: Call) -> Answer:
     """List kinds by namespace and name; a bound token sees those of its namespace and those for all."""
     asked: KindsQuery = call.query
@@ -122,7 +122,7 @@ async def list_kinds(call: Call) -> Answer:
     return Answer({"kinds": [shown(kind) for kind in page.kinds], "next_cursor": _write_cursor(page.next)})
 
 
-@endpoint("DELETE", "/v1/kinds/{kind}", Need.OPERATE, query=KindQuery)
+@endpoint("DELETE", "/v1/kinds/{kind}", Need.OPERATE, query=KindQuery, bound=True)
 async def delete_kind(call: Call) -> Answer:
     """Delete a kind of exactly one namespace; without `namespace`, that of the token."""
     asked: KindQuery = call.query
