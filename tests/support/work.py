@@ -13,15 +13,6 @@ from support.server import Api
 NOW = 1_760_000_000_000
 
 
-def bind(api: Api, namespace: str, role: Role = Role.ADMIN) -> None:
-    """Let everybody come in as one principal."""
-
-    async def admit(_: dict[bytes, bytes], need: Need | None) -> Principal:
-        return Principal("bound", role, namespace)
-
-    api.server.admit = admit  # type: ignore[method-assign, assignment]
-
-
 def path(execution_id: str, *rest: str) -> str:
     """The path of an execution, encoded as ordinary clients do."""
     return "/".join((f"/v1/executions/{quote(execution_id, safe=':')}", *rest))
