@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import pickle
+import re
 
 import pytest
 
@@ -12,12 +13,14 @@ from flowfabric import Context
 from flowfabric.app import (
     NothingWaits,
     ResultExpired,
+    Run,
     TaskCancelled,
     TaskExpired,
     TaskFailed,
 )
 from flowfabric.engine.timers import Timers
 from flowfabric.errors import InvalidToken
+from flowfabric.model.contracts.create import CreateExecution
 from flowfabric.model.errors import Conflict, InvalidInput, NotFound
 from flowfabric.model.ids import spread
 from support.driver import new_uuid
@@ -49,6 +52,45 @@ async def test_run_is_found_by_its_id_and_its_type_by_its_task(face: Face) -> No
     assert await app.run(run.id).result() == [1, 2]
     assert await app.run(run.id, pair).result() == (1, 2)
     assert app.run(run.id) == run
+
+
+@pytest.mark.parametrize("key", [None, "k"])  # a key decides the partition
+async def test_run_is_found_by_its_uuid_and_the_beginning_of_it(face: Face, key: str | None) -> None:
+    app = face.app()
+
+    @app.task
+    def one() -> int:
+        return 1
+
+    made = await app.options(key=key).submit(one)
+    await face.work(app)
+    uuid = made.id.partition("}:")[2]
+    for text in (uuid, uuid[:4], uuid[:12].upper(), uuid.replace("-", "")):
+        run = app.run(text, one)
+        known = {run}
+        assert (run.id, await run.result(), run.id) == (text, 1, made.id)
+        assert (run, run in known) == (made, True)
+        for ask in (Run.status, Run.explain, Run.history):
+            assert await ask(app.run(text))
+        assert [item async for item in app.run(text).stream()]
+        with pytest.raises(Conflict):
+            await app.run(text).cancel()
+    await app.run(uuid[:8]).replay()
+    assert (await app.run(uuid[:8]).status()).state == "waiting"
+
+
+async def test_an_id_that_stands_for_none_or_several_is_refused(face: Face) -> None:
+    app = face.app()
+    made = [spread(f"abcd000{n}-0000-4000-8000-{'0' * 12}", face.store.partitions) for n in "0123456789ab"]
+    for execution_id in made:
+        await face.store.apply(CreateExecution(execution_id=execution_id, execution_kind="x"))
+    with pytest.raises(NotFound, match="begins with abce"):
+        await app.run("abce").status()
+    with pytest.raises(InvalidInput, match=re.escape(f"several executions: {', '.join(made[:10])}, …")):
+        await app.run("abcd").status()
+    for text in ("", "abc", "wxyz", f"{new_uuid()}0"):
+        with pytest.raises(InvalidInput, match="is no id of an execution"):
+            await app.run(text).status()
 
 
 async def test_failure_carries_reason_category_and_traceback(face: Face) -> None:

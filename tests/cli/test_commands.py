@@ -34,8 +34,8 @@ async def echo(data: bytes) -> bytes:
     return data[::-1]
 
 
-def end(execution_id: str) -> str:
-    return execution_id[-12:]
+def short(whole: str) -> str:
+    return whole.rpartition(":")[2][:13]
 
 
 async def test_work_is_submitted_waited_for_and_looked_at(place: Place, ff: Ff) -> None:
@@ -46,19 +46,19 @@ async def test_work_is_submitted_waited_for_and_looked_at(place: Place, ff: Ff) 
         assert (ended.code, ended.out, ended.err) == (0, '"hello, Adahello, Ada"\n', "")
     (run,) = await ff.json("ps")
     assert (run["execution_kind"], run["public_state"], run["tags"]) == ("greet", "completed", {"team": "a"})
-    seen = await ff.json("inspect", end(run["execution_id"]))
+    seen = await ff.json("inspect", short(run["execution_id"]))
     assert (seen["input"], seen["result"]) == ({"name": "Ada", "times": 2}, "hello, Adahello, Ada")
     assert [each["attempt_state"] for each in seen["attempts"]] == ["ended_success"]
     events = [line["event"] for line in await ff.json("history", run["execution_id"])]
     assert (events[:2], events[-1]) == (["created", "claimed"], "completed")
-    told = await ff.json("explain", end(run["execution_id"]))
+    told = await ff.json("explain", short(run["execution_id"]))
     assert told["because"] == [{"reason": "ended", "detail": "it has ended: completed"}]
-    page = (await ff("inspect", end(run["execution_id"]))).out
+    page = (await ff("inspect", short(run["execution_id"]))).out
     assert "hello, AdaHello" not in page
     assert [line.split()[:2] for line in page.splitlines()[:3]] == [
         ["id", run["execution_id"]], ["kind", "greet"], ["state", "completed"],
     ]  # fmt: skip
-    raw = (await ff("inspect", end(run["execution_id"]), "--raw")).json
+    raw = (await ff("inspect", short(run["execution_id"]), "--raw")).json
     assert raw["described"]["run"]["attempt"]["life"] == "ended_success"
 
 
@@ -127,12 +127,12 @@ async def test_an_approval_from_the_outside_in(place: Place, ff: Ff) -> None:
         assert {each["execution_id"] for each in waiting} == {one, two}
         assert "approve" in (await ff("waitpoints")).out  # as much of it as the terminal is wide
         (mine,) = (each for each in waiting if each["execution_id"] == two)
-        told = await ff.json("approve", end(one), "--as", "carol")
+        told = await ff.json("approve", short(one), "--as", "carol")
         assert told == {"execution_id": one, "signal_name": "approve", "accepted": True}
-        assert (await ff("approve", end(mine["waitpoint_id"]), "--reject", "--as", "dan")).code == 0
+        assert (await ff("approve", short(mine["waitpoint_id"]), "--reject", "--as", "dan")).code == 0
         assert await place.result(one) == "approve by carol"
         assert await place.result(two) == "reject by dan"
-    ended = await ff("approve", end(one))
+    ended = await ff("approve", short(one))
     assert (ended.code, ended.err) == (1, "ff: the run has ended: completed\n")
 
 
@@ -140,11 +140,11 @@ async def test_a_signal_with_a_token_is_an_outsiders(place: Place, ff: Ff) -> No
     async with place.runtime(publish):
         execution_id = (await ff("submit", "publish", "page=news")).out.strip()
         await place.state(execution_id, "suspended")
-        ended = await ff("signal", end(execution_id), "approve", "--token", "k1:00")
+        ended = await ff("signal", short(execution_id), "approve", "--token", "k1:00")
         assert (ended.code, ended.out) == (1, "")
-        assert (await ff("signal", end(execution_id), "later")).code == 1
+        assert (await ff("signal", short(execution_id), "later")).code == 1
         assert (
-            await ff("signal", end(execution_id), "approve", "--payload", '{"a": 1}', "--as", "eve")
+            await ff("signal", short(execution_id), "approve", "--payload", '{"a": 1}', "--as", "eve")
         ).code == 0
         assert await place.result(execution_id) == "approve by eve"
 
@@ -153,14 +153,14 @@ async def test_a_tail_tells_every_attempt(place: Place, ff: Ff) -> None:
     async with place.runtime(publish):
         execution_id = (await ff("submit", "publish", "page=news")).out.strip()
         await place.state(execution_id, "suspended")
-        now = (await ff("tail", end(execution_id), "--json")).lines
+        now = (await ff("tail", short(execution_id), "--json")).lines
         assert [each.get("payload") for each in now] == [None, "news is drafted"]
-        following = await ff.start("tail", end(execution_id), "--follow", "--json")
+        following = await ff.start("tail", short(execution_id), "--follow", "--json")
         assert following.stdout is not None
         assert json.loads(await following.stdout.readline())["started"] == "initial"
         frame = json.loads(await following.stdout.readline())
         assert frame["payload"] == "news is drafted"
-        await ff("approve", end(execution_id))
+        await ff("approve", short(execution_id))
         rest = (await following.communicate())[0].decode()
         assert following.returncode == 0, rest
     after = (await ff("tail", execution_id, "--json", "--after", frame["position"])).lines
@@ -170,9 +170,9 @@ async def test_a_tail_tells_every_attempt(place: Place, ff: Ff) -> None:
 
 async def test_operators_pause_cancel_and_replay(place: Place, ff: Ff) -> None:
     execution_id = (await ff("submit", "greet", "name=x")).out.strip()
-    assert (await ff("pause", end(execution_id))).code == 0
+    assert (await ff("pause", short(execution_id))).code == 0
     assert (await place.run(execution_id)).blocking_reason == "paused_by_operator"
-    assert (await ff("unpause", end(execution_id))).code == 0
+    assert (await ff("unpause", short(execution_id))).code == 0
     assert (await ff("pause", "--lane", "default", "--reason", "moving house")).code == 0
     (lane,) = await ff.json("lanes")
     assert (lane["lane_id"], lane["counts"]["waiting"], lane["pause_reason"]) == (
@@ -181,25 +181,25 @@ async def test_operators_pause_cancel_and_replay(place: Place, ff: Ff) -> None:
         "moving house",
     )
     assert "moving house" in (await ff("lanes")).out
-    assert "paused" in (await ff("explain", end(execution_id))).out
+    assert "paused" in (await ff("explain", short(execution_id))).out
     assert (await ff("unpause", "--lane", "default")).code == 0
-    ended = await ff.json("cancel", end(execution_id), "--reason", "a mistake")
+    ended = await ff.json("cancel", short(execution_id), "--reason", "a mistake")
     assert ended["public_state"] == "cancelled"
     assert (await place.run(execution_id)).cancellation_reason == "a mistake"
-    again = await ff("cancel", end(execution_id))
+    again = await ff("cancel", short(execution_id))
     assert (again.code, again.err) == (1, f"ff: there is nothing to cancel: {execution_id} is cancelled\n")
     for verb, rule in (
         ("pause", "only what does not run yet can be paused"),
         ("unpause", "it is not paused"),
     ):
-        refused = await ff(verb, end(execution_id))
+        refused = await ff(verb, short(execution_id))
         assert (refused.code, refused.err) == (1, f"ff: {rule}: {execution_id} is cancelled\n")
-    assert (await ff.json("replay", end(execution_id)))["public_state"] == "waiting"
-    refused = await ff("replay", end(execution_id))
+    assert (await ff.json("replay", short(execution_id)))["public_state"] == "waiting"
+    refused = await ff("replay", short(execution_id))
     assert refused.err == f"ff: only what has ended can be replayed: {execution_id} is waiting\n"
     async with place.runtime(greet):
         assert await place.result(execution_id) == "hello, x"
-    both = await ff("replay", end(execution_id), "--keep-steps", "--from-step", "a")
+    both = await ff("replay", short(execution_id), "--keep-steps", "--from-step", "a")
     assert (both.code, both.err) == (2, "ff: from_step: give keep_steps or from_step, not both\n")
 
 
@@ -243,20 +243,26 @@ async def test_a_live_list_is_drawn_over_the_one_before(place: Place, ff: Ff) ->
 async def test_ids_may_be_short_when_one_is_meant(place: Place, ff: Ff) -> None:
     execution_id = await place.submit("greet", {"name": "x"})
     uuid = execution_id.partition("}:")[2]
-    for text in (execution_id, uuid, uuid[:8], uuid[-6:]):
+    for text in (execution_id, uuid, uuid[:8], uuid[:4], uuid[:9], uuid[:13].replace("-", ""), uuid.upper()):
         assert (await ff.json("explain", text))["execution_id"] == execution_id, text
+    keyed = (await ff("submit", "greet", "name=x", "--key", "k")).out.strip()  # the key decides its partition
+    assert (await ff.json("explain", keyed.partition("}:")[2]))["execution_id"] == keyed
     missing = await ff("explain", "{fp:1}:00000000-0000-4000-8000-000000000000")
     assert (missing.code, missing.out) == (3, "")
     assert missing.err.endswith("`ff ps` shows what there is\n")
-    assert (await ff("explain", "00000000-0000-4000-8000-000000000000")).code == 3
-    assert (await ff("explain", "abc")).code == 2
+    missing = await ff("explain", "00000000-0000-4000-8000-000000000000")
+    assert (missing.code, missing.err.endswith("`ff ps` shows what there is\n")) == (3, True)
+    made = []
     for last in "12":
         uuid = f"aaaaaaaa-0000-4000-8000-00000000000{last}"
-        command = CreateExecution(execution_id=spread(uuid, place.store.partitions), execution_kind="x")
-        await place.store.apply(command)
+        made.append(spread(uuid, place.store.partitions))
+        await place.store.apply(CreateExecution(execution_id=made[-1], execution_kind="x"))
     several = await ff("explain", "aaaaaaaa")
-    assert (several.code, "is short for 2 executions" in several.err) == (2, True)
-    assert (await ff("explain", "not-an-id")).code == 2
+    assert several.code == 2
+    assert f"aaaaaaaa is short for several executions: {', '.join(made)}; give more of it" in several.err
+    for text in ("abc", "not-an-id", "aaaaaaaa-0000-4000-8000-0000000000012"):
+        ended = await ff("explain", text)
+        assert (ended.code, "is no id of an execution; give all of it" in ended.err) == (2, True)
 
 
 async def test_lists_are_cut_to_the_terminal(place: Place, ff: Ff) -> None:
@@ -266,4 +272,4 @@ async def test_lists_are_cut_to_the_terminal(place: Place, ff: Ff) -> None:
     assert max(map(len, lines)) <= 60
     assert lines[0].split() == ["id", "kind", "state", "lane", "age", "note"]
     assert "…" in lines[1]
-    assert lines[1].split()[0] == end(execution_id)
+    assert lines[1].split()[0] == short(execution_id)

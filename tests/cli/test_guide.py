@@ -20,7 +20,7 @@ BLOCK = re.compile(r"^```(sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MARK = "\x1e"
 VARYING = (
     (re.compile(r"\{fp:\d+\}:[0-9a-f-]{36}"), "ID"),
-    (re.compile(r"\b[0-9a-f]{12}\b"), "SHORT"),
+    (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}\b"), "SHORT"),
     (re.compile(r"\b\d+(ms|s|m) ago"), "AGO"),
     (re.compile(r"\d\d:\d\d:\d\d\.\d{3}Z"), "TIME"),
     (re.compile(" +"), " "),

@@ -71,7 +71,7 @@ async def test_from_a_killed_worker_to_an_approved_run(backend: Backend) -> None
         await terminal.until("» About volcanoes: it keeps what is done, and does the ")
         await terminal.until("step write stored")
         await terminal.until("suspended")
-        (short,) = (await terminal.until(r"asks you: .*approve ([0-9a-f]{12}) --as you")).groups()
+        (short,) = (await terminal.until(r"asks you: .*approve ([0-9a-f]{8}-[0-9a-f]{4}) --as you")).groups()
         assert "step plan stored" not in terminal.shown[before:]
         terminal.type("a\n")
         await terminal.until(f"ff approve {short} --as you")

@@ -9,6 +9,7 @@ import pytest
 from flowfabric.model.contracts.create import Pause, PauseLane, SetTags, UnpauseLane
 from flowfabric.model.contracts.lease import Cancel
 from flowfabric.model.contracts.reads import (
+    FindExecutions,
     IdPage,
     LaneView,
     ListExecutions,
@@ -18,11 +19,14 @@ from flowfabric.model.contracts.reads import (
     ReadInbox,
 )
 from flowfabric.model.contracts.waiting import CloseWaitpoint
+from flowfabric.model.errors import InvalidInput
 from flowfabric.model.ids import execution_id
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Public
 from support.driver import Driver, new_uuid
 from support.waiting import open_pending, suspend, suspended, unanswered
+
+UNKNOWN = "00000000-0000-4000-8000-000000000000"
 
 
 async def found(ff: Driver, **fields: Any) -> list[str]:
@@ -322,3 +326,31 @@ async def test_the_lanes_of_one_namespace(ff: Driver) -> None:
         ("mine", ((Public.WAITING, 1),), False),
         ("shared", ((Public.WAITING, 1),), True),
     ]
+
+
+async def test_executions_are_found_by_the_beginning_of_their_uuid(ff: Driver) -> None:
+    uuids = [f"{start}-0000-4000-8000-{'0' * 12}" for start in ("abcd0002", "abcd0001", "abce0000")]
+    made = [
+        await ff.create(execution_id=execution_id(partition, uuid), namespace=namespace)
+        for partition, uuid, namespace in zip((7, 255, 0), uuids, ("a", "b", "a"), strict=True)
+    ]
+
+    async def ids(prefix: str, **fields: Any) -> list[str]:
+        return list(await ff.store.read(FindExecutions(prefix=prefix, **fields)))
+
+    assert await ids("abcd") == [made[1], made[0]]
+    assert await ids("abcd0002-0000") == [made[0]]
+    assert await ids("abcd", limit=1) == [made[1]]
+    assert await ids("abcd", namespace="a") == [made[0]]
+    assert await ids(uuids[2]) == [made[2]]
+    assert await ids("abcf") == await ids("abcd", namespace="c") == []
+    twin = await ff.create(execution_id=execution_id(9, uuids[2]))  # where an idempotency key places it
+    assert sorted(await ids(uuids[2])) == sorted([made[2], twin])
+
+
+@pytest.mark.parametrize(
+    "prefix", ["", "abc", "ABCD", "abcg", "abcd*", "abcd00000", "a" * 8 + "-" * 2, f"{UNKNOWN}0"]
+)
+async def test_what_begins_no_uuid_is_refused(ff: Driver, prefix: str) -> None:
+    with pytest.raises(InvalidInput, match="prefix"):
+        await ff.store.read(FindExecutions(prefix=prefix))

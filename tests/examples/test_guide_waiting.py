@@ -147,6 +147,8 @@ async def test_answering_from_a_terminal(app: FlowFabric, tmp_path: Path) -> Non
                 await woken.wait(5)
         (script,) = blocks("docs/guides/waiting-for-people.md")
         store = str(tmp_path / "work.db")
-        shown = await asyncio.to_thread(shell, script, tmp_path, {"ID": run.id[-12:]}, FF_STORE=store)
+        shown = await asyncio.to_thread(
+            shell, script, tmp_path, {"ID": run.id.partition("}:")[2][:13]}, FF_STORE=store
+        )
         assert "approve, reject" in shown
         assert await run.result(timeout="30s") == "ada gets 500, says bob"

@@ -112,13 +112,17 @@ async def test_what_concerns_all_namespaces_is_closed_to_bound_tokens(api: Api) 
 
 async def test_records_of_lists_leave_others_out(api: Api) -> None:
     await waiting(api)
-    await create(api)
+    uuid = (await create(api)).partition("}:")[2]
     bind(api, "other", Role.ADMIN)
     for where, questions in QUESTIONS.items():
         if "{id}" in where:
             continue
         for question in questions:
-            fields = {"ListQueue": {"lane_id": "default"}, "ListPartition": {"partition": 7}}
+            fields: dict[str, dict[str, Any]] = {
+                "ListQueue": {"lane_id": "default"},
+                "ListPartition": {"partition": 7},
+                "FindExecutions": {"prefix": uuid},
+            }
             text = json.dumps({question.__name__: fields.get(question.__name__, {})})
             path = where.replace("{worker_id}", "w-1")
             reply = await api.call("GET", path, headers={"Accept": MEDIA_TYPE}, question=text)

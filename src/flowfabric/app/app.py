@@ -214,7 +214,8 @@ class FlowFabric(Submitter):
 
             run = app.run(execution_id, review)
 
-        Nothing is asked yet: whether there is such a run shows when the handle is used.
+        The id may be whole, `{fp:24}:<uuid>`, the UUID in it, or the first four digits or more of that, as long as only
+        one execution is meant. Nothing is asked yet: whether there is such a run shows when the handle is used.
         """
         return self._core.run(execution_id, task)
 

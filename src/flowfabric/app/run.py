@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from flowfabric.app.errors import ResultExpired, TaskCancelled, TaskExpired, TaskFailed, TaskSkipped
+from flowfabric.app.finding import is_whole, resolve_execution
 from flowfabric.app.patience import log, patiently
 from flowfabric.app.signals import send_signal
 from flowfabric.app.stream import follow
@@ -34,6 +35,7 @@ from flowfabric.model.contracts.reads import (
     ReadHistory,
 )
 from flowfabric.model.errors import ExecutionNotActive, NotFound, invalid
+from flowfabric.model.ids import SHORTEST_PREFIX
 from flowfabric.model.records import Event, Execution
 from flowfabric.model.state import TERMINAL_STATES, Public
 from flowfabric.storage.base import Commands
@@ -87,7 +89,7 @@ class Run(Generic[R_co]):
         duplicate: bool = False,
     ) -> None:
         self.id = execution_id
-        """Names it everywhere: `app.run(id)`, `ff inspect ID`."""
+        """Names it everywhere: `app.run(id)`, `ff inspect ID`. A shortened one becomes whole when it is first used."""
         self.duplicate = duplicate
         """Whether it was there already when it was submitted."""
         self._home = home
@@ -101,7 +103,8 @@ class Run(Generic[R_co]):
         return isinstance(other, Run) and other.id == self.id
 
     def __hash__(self) -> int:
-        return hash(self.id)
+        # Of what every spelling has: a shortened id becomes whole when it is first used.
+        return hash(self.id.rpartition(":")[2][:SHORTEST_PREFIX].lower())
 
     async def result(self, timeout: Duration | None = None) -> R_co:  # noqa: ASYNC109 - waiting is the purpose
         """Wait for the end and return what the task returned.
@@ -113,7 +116,7 @@ class Run(Generic[R_co]):
         run = await self._ended(None if timeout is None else seconds(timeout, "timeout"))
         if run.public_state is not Public.COMPLETED:
             raise await self._failure(run)
-        store = await self._home.open()
+        store = await self._open()
         view = await self._kept(lambda: store.read(GetResult(execution_id=self.id)))
         if view.result is None:
             return None  # type: ignore[return-value] # completed without a result: the task's type says None
@@ -126,17 +129,17 @@ class Run(Generic[R_co]):
 
     async def status(self) -> Status:
         """Say where it stands now; raises `NotFound` when there is no such run, or none any more."""
-        store = await self._home.open()
+        store = await self._open()
         return status_of(await store.read(GetExecution(execution_id=self.id)))
 
     async def explain(self) -> Explanation:
         """Say why it does not go on now; `print` shows one line."""
-        store = await self._home.open()
+        store = await self._open()
         return explanation_of(await store.read(Describe(execution_id=self.id)))
 
     async def history(self) -> list[Event]:
         """Return everything that happened to it, in order; each event has `event`, `at` and what it changed."""
-        store = await self._home.open()
+        store = await self._open()
         events: list[Event] = []
         more = True
         while more:
@@ -151,7 +154,7 @@ class Run(Generic[R_co]):
 
         Raises `Conflict` when it has ended already.
         """
-        store = await self._home.open()
+        store = await self._open()
         try:
             await store.apply(Cancel(execution_id=self.id, source=OPERATOR_OVERRIDE, reason=reason))
         except ExecutionNotActive as error:
@@ -181,7 +184,7 @@ class Run(Generic[R_co]):
         of two signals with one `key` only the first counts, and `within` waits so long for the run to wait for it.
         Raises `NothingWaits` when the run does not wait for it, and says what it waits for.
         """
-        store = await self._home.open()
+        store = await self._open()
         await send_signal(
             store, self.id, name, payload, waitpoint=waitpoint, token=token, by=by, key=key,
             within=seconds(within, "within"), codec=self._home.codec,
@@ -212,7 +215,7 @@ class Run(Generic[R_co]):
 
         A reader that was cut off goes on after the `position` of the last item that it got.
         """
-        async with aclosing(follow(await self._home.open(), self.id, after)) as items:
+        async with aclosing(follow(await self._open(), self.id, after)) as items:
             async for item in items:
                 yield item
 
@@ -222,10 +225,17 @@ class Run(Generic[R_co]):
         With `keep_steps` it passes all of them, with `from_step` those before that step. Raises `Conflict` when it has
         not ended.
         """
-        store = await self._home.open()
+        store = await self._open()
         await store.apply(
             Replay(execution_id=self.id, keep_steps=keep_steps, from_step=from_step, reason=reason)
         )
+
+    async def _open(self) -> Commands:
+        """Return the store; the first time, find out which run a shortened id stands for."""
+        store = await self._home.open()
+        if not is_whole(self.id):
+            self.id = await resolve_execution(store, self.id)
+        return store
 
     async def _ended(self, limit: float | None) -> Execution:
         """Wait for the end; say what is known when it does not come."""
@@ -249,7 +259,7 @@ class Run(Generic[R_co]):
             pause = min(pause * 2, LONGEST_SECONDS)
 
     async def _wait(self, wait: float, end: float | None) -> Execution:
-        store = await self._home.open()
+        store = await self._open()
         waiting = self._kept(lambda: wait_until_ended(store, self.id, round(wait * 1_000)))
         if end is None:
             return await waiting
@@ -259,7 +269,7 @@ class Run(Generic[R_co]):
             raise TimeoutError(f"{self.id}: no result in time, because the store does not answer") from error
 
     async def _describe(self) -> Description:
-        store = await self._home.open()
+        store = await self._open()
         return await self._kept(lambda: store.read(Describe(execution_id=self.id)))
 
     async def _kept(self, ask: Callable[[], Awaitable[T]]) -> T:
@@ -269,7 +279,7 @@ class Run(Generic[R_co]):
             raise ResultExpired(f"{ResultExpired.message} ({self.id})") from error
 
     async def _failure(self, run: Execution) -> TaskFailed:
-        store = await self._home.open()
+        store = await self._open()
         attempts = await self._kept(lambda: store.read(ListAttempts(execution_id=self.id)))
         last = attempts[-1] if attempts else run.attempt
         reason = run.failure_reason or run.cancellation_reason

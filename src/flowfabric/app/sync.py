@@ -76,8 +76,12 @@ class SyncRun(Generic[R_co]):
     def __init__(self, portal: Portal, run: Run[R_co]) -> None:
         self._portal = portal
         self._run = run
-        self.id = run.id
         self.duplicate = run.duplicate
+
+    @property
+    def id(self) -> str:
+        """Names it everywhere, as `Run.id` does."""
+        return self._run.id
 
     def __repr__(self) -> str:
         return f"SyncRun({self.id!r})"

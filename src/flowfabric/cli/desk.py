@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
+from flowfabric.app.finding import resolve_execution
 from flowfabric.app.run import Home, Run
 from flowfabric.cli.exits import Exit, Refused
 from flowfabric.cli.screen import Screen
-from flowfabric.model.contracts.reads import Describe, ListExecutions
-from flowfabric.model.errors import NotFound, NotOffered, invalid
-from flowfabric.model.ids import Partitions, check_uuid, parse_execution_id, spread
+from flowfabric.model.errors import NotOffered
+from flowfabric.model.ids import Partitions
 from flowfabric.server.variables import value_of
 from flowfabric.storage import open_unseeded
 from flowfabric.storage.base import Commands
@@ -31,12 +31,9 @@ from flowfabric.storage.resolve import (
 
 COUNTS: Final = ("FF_FLOW_PARTITIONS", "FF_BUDGET_PARTITIONS", "FF_QUOTA_PARTITIONS")
 SERVER: Final = ("http", "https")
-SHORTEST: Final = 4
-"""So much of an id has to be given at least."""
 PAGE: Final = 1_000
-LOOKED_AT: Final = 10_000
-"""Among so many of the newest executions a shortened id is looked for."""
-UUID_LENGTH: Final = 36
+SHOWN: Final = 13
+"""So much of a UUID is shown in lists: twelve digits, so that two hardly ever look the same."""
 
 Work = Callable[["Desk"], Awaitable[int]]
 
@@ -75,53 +72,13 @@ class Desk:
             self.screen.line(text)
 
     async def find(self, text: str) -> str:
-        """Return the execution id that is meant: a whole one, its UUID, or the beginning or the end of that."""
-        if text.startswith("{"):
-            parse_execution_id(text)
-            return text
-        short = text.lower()
-        if len(short) < SHORTEST or set(short) - set("0123456789abcdef-"):
-            raise invalid("id", f"give at least {SHORTEST} digits of the beginning or the end of an id")
-        if len(short) == UUID_LENGTH and await self._exists(
-            whole := spread(check_uuid("id", short), self.store.partitions)
-        ):
-            return whole
-        found = await self._matching(short)
-        if len(found) > 1:
-            raise invalid("id", f"{text} is short for {len(found)} executions: {', '.join(found[:3])}, …")
-        if not found:
-            raise NotFound(
-                f"no execution among the newest {LOOKED_AT} has an id with {text}; `ff ps` shows what there is"
-            )
-        return found[0]
-
-    async def _exists(self, execution_id: str) -> bool:
-        try:
-            await self.store.read(Describe(execution_id=execution_id))
-        except NotFound:
-            return False
-        return True
-
-    async def _matching(self, short: str) -> list[str]:
-        found: list[str] = []
-        after = seen = 0
-        while True:
-            page = await self.store.read(ListExecutions(limit=PAGE, after=after))
-            ids = [run.execution_id for run in page.runs]
-            found += [each for each in ids if each.endswith(short) or uuid_of(each).startswith(short)]
-            seen, after = seen + len(ids), page.next
-            if not after or seen >= LOOKED_AT:
-                return found
+        """Return the execution id that is meant: a whole one, its UUID, or the beginning of that."""
+        return await resolve_execution(self.store, text)
 
 
-def uuid_of(execution_id: str) -> str:
-    """Return the part of an id that is a UUID."""
-    return execution_id.partition("}:")[2]
-
-
-def short_id(execution_id: str) -> str:
-    """Return the end of an id, which is enough to name it to `ff`."""
-    return execution_id.rpartition("-")[2]
+def short_id(whole: str) -> str:
+    """Return the beginning of the UUID in an id, which is enough to name it to `ff`."""
+    return whole.rpartition(":")[2][:SHOWN]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

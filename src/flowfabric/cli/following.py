@@ -22,7 +22,7 @@ def add(commands: Any) -> None:
     parser = command(
         commands, "tail", "show what an execution has streamed; with --follow go on until it ends", tail
     )
-    parser.add_argument("id", metavar="ID", help="the execution; the end of its id will do")
+    parser.add_argument("id", metavar="ID", help="the execution; its UUID or the beginning of that will do")
     parser.add_argument("-f", "--follow", action="store_true", help="go on until it has ended")
     parser.add_argument(
         "--after",

@@ -42,7 +42,9 @@ def add(commands: Any) -> None:
         ("explain", "say why an execution does not go on", explain),
     ):
         parser = command(commands, name, about, work)
-        parser.add_argument("id", metavar="ID", help="the execution; the end of its id will do")
+        parser.add_argument(
+            "id", metavar="ID", help="the execution; its UUID or the beginning of that will do"
+        )
         if name == "inspect":
             parser.add_argument("--raw", action="store_true", help="the records as they are stored, as JSON")
 

@@ -136,7 +136,7 @@ class Narrator:
 
     async def _entry(self, entry: FeedEntry) -> None:
         event, execution_id = entry.event, entry.execution_id
-        name = self._names.setdefault(execution_id, f"{entry.execution_kind} {short_id(execution_id)[-6:]}")
+        name = self._names.setdefault(execution_id, f"{entry.execution_kind} {short_id(execution_id)[:6]}")
         if execution_id in self._running:
             with suppress(NotFound):
                 await self._frames(execution_id, event.at)

@@ -22,7 +22,7 @@ STATE: Final = frozenset({"execution_not_active", "execution_not_eligible", "exe
 def add(commands: Any) -> None:
     """Describe the commands."""
     parser = command(commands, "cancel", "end an execution, whatever it is doing", cancel)
-    parser.add_argument("id", metavar="ID", help="the execution; the end of its id will do")
+    parser.add_argument("id", metavar="ID", help="the execution; its UUID or the beginning of that will do")
     parser.add_argument("--reason", default="", help="why, for its history")
     for name, about, work in (
         ("pause", "hold back an execution that does not run yet, or a whole lane", pause),
@@ -30,13 +30,17 @@ def add(commands: Any) -> None:
     ):
         parser = command(commands, name, about, work)
         parser.add_argument(
-            "id", metavar="ID", nargs="?", default="", help="the execution; the end of its id will do"
+            "id",
+            metavar="ID",
+            nargs="?",
+            default="",
+            help="the execution; its UUID or the beginning of that will do",
         )
         parser.add_argument("--lane", default="", help="a lane instead of an execution")
         if name == "pause":
             parser.add_argument("--reason", default="", help="why, for whoever asks")
     parser = command(commands, "replay", "run an execution once more after its end", replay)
-    parser.add_argument("id", metavar="ID", help="the execution; the end of its id will do")
+    parser.add_argument("id", metavar="ID", help="the execution; its UUID or the beginning of that will do")
     parser.add_argument("--keep-steps", action="store_true", help="pass all steps that are stored")
     parser.add_argument("--from-step", metavar="STEP", default="", help="pass the steps before this one")
     parser.add_argument("--reason", default="", help="why, for its history")

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowfabric.cli.desk import PAGE, SHORTEST, Desk, command
+from flowfabric.cli.desk import PAGE, Desk, command
 from flowfabric.cli.submitting import value_of
 from flowfabric.model.contracts.reads import ListWaitpoints, ReadInbox, WaitpointView
 from flowfabric.model.errors import NotFound, invalid
+from flowfabric.model.ids import SHORTEST_PREFIX
 
 
 def add(commands: Any) -> None:
     """Describe the commands."""
     parser = command(commands, "signal", "send a signal to what an execution waits for", signal)
-    parser.add_argument("id", metavar="ID", help="the execution; the end of its id will do")
+    parser.add_argument("id", metavar="ID", help="the execution; its UUID or the beginning of that will do")
     parser.add_argument("name", metavar="NAME", help="the name of the signal")
     parser.add_argument("--payload", metavar="JSON", help="what it carries: JSON, or else text")
     parser.add_argument("--waitpoint", default="", help="which waitpoint, where several take the signal")
@@ -30,7 +31,7 @@ def add(commands: Any) -> None:
     )
     parser = command(commands, "approve", "send the signal `approve`, or with --reject `reject`", approve)
     parser.add_argument(
-        "id", metavar="ID|WAITPOINT", help="the execution or its waitpoint; the end of the id will do"
+        "id", metavar="ID|WAITPOINT", help="the execution or its waitpoint; the beginning of its UUID will do"
     )
     parser.add_argument("--reject", action="store_true", help="send `reject`")
     parser.add_argument(
@@ -95,7 +96,7 @@ async def _either(desk: Desk, text: str) -> tuple[str, str]:
 
 
 async def _waitpoint(desk: Desk, execution_id: str, text: str) -> str:
-    """Return the waitpoint that is meant by its id, the end of that, or its key."""
+    """Return the waitpoint that is meant by its id, the beginning of that, or its key."""
     page = await desk.store.read(ListWaitpoints(execution_id=execution_id, limit=PAGE))
     found = [
         each.waitpoint_id
@@ -121,4 +122,4 @@ async def _inbox(desk: Desk) -> list[WaitpointView]:
 
 
 def _names(text: str, uuid: str) -> bool:
-    return len(text) >= SHORTEST and (uuid.startswith(text) or uuid.endswith(text))
+    return len(text) >= SHORTEST_PREFIX and uuid.startswith(text.lower())

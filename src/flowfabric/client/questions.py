@@ -37,6 +37,7 @@ PATHS: Final[Mapping[type[Question[Any]], str]] = {
     reads.ListExecutions: "/v1/executions",
     reads.ListQueue: "/v1/executions",
     reads.ListPartition: "/v1/executions",
+    reads.FindExecutions: "/v1/executions",
     reads.ReadInbox: "/v1/waitpoints",
     reads.ReadFeed: "/v1/feed",
     reads.ListLanes: "/v1/lanes",

@@ -27,7 +27,13 @@ QUOTA: Final = "q"
 FAMILIES: Final = (FLOW, BUDGET, QUOTA)
 MAX_PARTITIONS: Final = 65_535
 
+SHORTEST_PREFIX: Final = 4
+"""So much of a UUID names an execution at least."""
+
 _TAG: Final = "{fp:"
+_DIGITS: Final = frozenset("0123456789abcdef")
+_HYPHENS: Final = (8, 13, 18, 23)
+_UUID_LENGTH: Final = 36
 _UUID: Final = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _EXECUTION_ID: Final = re.compile(r"\{fp:(0|[1-9][0-9]{0,4})\}:(" + _UUID.pattern + ")")
 _INDEX: Final = re.compile("0|[1-9][0-9]{0,4}")
@@ -77,6 +83,17 @@ def check_uuid(field: str, text: str) -> str:
     """Return a UUID in its only accepted spelling: lower case with hyphens, any version."""
     if _UUID.fullmatch(str(text)) is None:
         raise _malformed(field, "InvalidUuid", "must be a UUID in lower case with hyphens")
+    return text
+
+
+def check_uuid_prefix(field: str, text: str) -> str:
+    """Return the beginning of a UUID, at least four characters of it, in lower case and with its hyphens."""
+    fits = all(
+        letter == "-" if place in _HYPHENS else letter in _DIGITS for place, letter in enumerate(str(text))
+    )
+    if not fits or not SHORTEST_PREFIX <= len(str(text)) <= _UUID_LENGTH:
+        problem = f"must be the beginning of a UUID, {SHORTEST_PREFIX} or more of its digits, in lower case"
+        raise _malformed(field, "InvalidUuidPrefix", problem)
     return text
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-from flowfabric.model.contracts.reads import ListExecutions, ListPartition
+from flowfabric.model.contracts.reads import FindExecutions, ListExecutions, ListPartition
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Eligibility, Phase
 
@@ -46,7 +46,7 @@ def _in_state(question: ListExecutions, run: Execution) -> bool:
     return run.public_state in question.states or (question.eligible and eligible)
 
 
-def rows_to_look_at(question: ListPartition) -> int:
+def rows_to_look_at(question: ListPartition | FindExecutions) -> int:
     """How many rows of a partition one page may cost."""
     return question.limit * LOOK_AHEAD if question.namespace else question.limit
 
@@ -62,3 +62,15 @@ def id_page(question: ListPartition, rows: Sequence[tuple[str, str]]) -> tuple[t
         if question.namespace in {"", namespace}:
             found.append(execution_id)
     return tuple(found), ""
+
+
+def prefix_bounds(question: FindExecutions, partition: str) -> tuple[str, str]:
+    """Return between which texts the wanted ids of a partition, `{fp:24}`, lie: from the first, up to the second."""
+    low = f"{partition}:{question.prefix}"
+    return low, f"{low}g"  # the letter after the last digit
+
+
+def found_ids(question: FindExecutions, rows: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Choose the answer out of ids with their namespaces, gathered from all partitions."""
+    ids = (execution_id for execution_id, namespace in rows if question.namespace in {"", namespace})
+    return tuple(sorted(ids, key=lambda each: (each.rpartition(":")[2], each))[: question.limit])

@@ -19,6 +19,7 @@ from flowfabric.model.contracts.kinds import FindKinds, GetKind, ListKinds
 from flowfabric.model.contracts.reads import (
     Describe,
     FeedPage,
+    FindExecutions,
     GetExecution,
     GetPayload,
     GetResult,
@@ -67,7 +68,7 @@ QUESTIONS: Final[dict[str, tuple[type[Question[Any]], ...]]] = {
     f"{_RUN}/attempts/{{idx}}/stream/tail": (TailStream,),
     f"{_RUN}/attempts/{{idx}}/stream/summary": (ReadSummary,),
     f"{_RUN}/steps/{{name}}": (GetStep,),
-    "/v1/executions": (ListExecutions, ListQueue, ListPartition),
+    "/v1/executions": (ListExecutions, ListQueue, ListPartition, FindExecutions),
     "/v1/waitpoints": (ReadInbox,),
     "/v1/feed": (ReadFeed,),
     "/v1/lanes": (ListLanes,),
@@ -135,7 +136,9 @@ async def _asked(call: Call, route: Endpoint, question: Question[Any], wait_ms: 
     bound = call.principal.namespace
     if not bound or route.names_execution:  # the gate has looked whose execution it is
         return await call.read(question)
-    if isinstance(question, ListExecutions | ListPartition | ListLanes | ListKinds | GetKind):
+    if isinstance(
+        question, ListExecutions | ListPartition | FindExecutions | ListLanes | ListKinds | GetKind
+    ):
         return await call.read(replace(question, namespace=bound))
     if isinstance(question, FindKinds):
         return await call.read(replace(question, wanted=tuple((bound, kind) for _, kind in question.wanted)))

@@ -108,7 +108,7 @@ FITTING: Final[dict[str, tuple[tuple[int, Kind], ...]]] = {
 }  # fmt: skip
 ASIDE: Final[tuple[tuple[int, Kind], ...]] = (
     (2, PauseLane), (1, OpenLane), (3, RegisterWorker), (3, HeartbeatWorker), (1, MarkWorkerDead), (1, RotateSecret),
-    (2, CreateToken), (2, DeleteToken), (2, PublishKind), (2, DeleteKind),
+    (3, CreateToken), (3, DeleteToken), (2, PublishKind), (2, DeleteKind),
 )  # fmt: skip
 """What is not about an execution."""
 GRANTED: Final[tuple[Kind, ...]] = (ClaimGranted, ClaimResumed, Reclaim)

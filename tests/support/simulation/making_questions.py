@@ -7,6 +7,7 @@ from typing import Any
 from flowfabric.model.contracts.reads import (
     Describe,
     FindClaimable,
+    FindExecutions,
     GetExecution,
     GetPayload,
     GetResult,
@@ -174,6 +175,17 @@ def list_partition(hand: Hand) -> ListPartition:
         partition=partition, namespace=draw.pick(("", "", *NAMESPACES)),
         after=draw.pick(("", "", known.execution_id)), limit=_limit(hand),
     )  # fmt: skip
+
+
+@maker(FindExecutions)
+def find_executions(hand: Hand) -> FindExecutions:
+    draw = hand.draw
+    uuid = hand.run().execution_id.rpartition(":")[2]
+    return FindExecutions(
+        prefix=uuid[: draw.pick((4, 8, 9, 36))],
+        namespace=draw.pick(("", "", *NAMESPACES)),
+        limit=_limit(hand),
+    )
 
 
 @maker(ListQueue)

@@ -14,6 +14,7 @@ from flowfabric.model.ids import (
     FLOW,
     MAX_PARTITIONS,
     check_uuid,
+    check_uuid_prefix,
     parse_cursor,
     parse_entry_id,
     parse_execution_id,
@@ -393,6 +394,22 @@ class ListPartition(Question[IdPage], frozen=True, kw_only=True):
         """Between which texts, both exclusive, the ids lie."""
         low = partition_key(FLOW, self.partition)
         return max(f"{low}:", self.after), f"{low};"  # the character after the colon
+
+
+class FindExecutions(Question[tuple[str, ...]], frozen=True, kw_only=True):
+    """Return the ids of executions whose UUID begins with some text, in the order of their UUIDs."""
+
+    prefix: str
+    namespace: str = ""
+    """Only of this one; a bounded number of rows of each partition is looked at."""
+    limit: int = 10
+
+    def check(self) -> None:
+        """Check text, namespace and limit."""
+        super().check()
+        check_uuid_prefix("prefix", self.prefix)
+        checks.name("namespace", self.namespace, empty=True)
+        _limit(self.limit)
 
 
 class InboxPage(Page, frozen=True):

@@ -9,6 +9,7 @@ from flowfabric.model.contracts.reads import (
     DuePage,
     ExecutionPage,
     FeedPage,
+    FindExecutions,
     FrameView,
     GetExecution,
     GetPayload,
@@ -209,6 +210,13 @@ def list_partition(space: Workspace, question: ListPartition) -> IdPage:
     """Return ids of one partition."""
     ids, cursor = space.get("partition", question)
     return IdPage(ids, cursor)
+
+
+@step(FindExecutions)
+def find_executions(space: Workspace, question: FindExecutions) -> tuple[str, ...]:
+    """Return ids by the beginning of their UUID."""
+    ids: tuple[str, ...] = space.get("found", question)
+    return ids
 
 
 @step(ReadFeed)

@@ -10,10 +10,19 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from flowfabric.model.contracts.base import Need
-from flowfabric.model.contracts.reads import FeedEntry, ListExecutions, ListPartition
+from flowfabric.model.contracts.reads import FeedEntry, FindExecutions, ListExecutions, ListPartition
+from flowfabric.model.ids import FLOW, partition_in, partition_key
 from flowfabric.model.indexes import claimable, opens, placement, route_of, score
 from flowfabric.model.limits import FEED_AFTER_PURGE_MS
-from flowfabric.model.listing import LOOK_AHEAD, driven, id_page, matches, rows_to_look_at
+from flowfabric.model.listing import (
+    LOOK_AHEAD,
+    driven,
+    found_ids,
+    id_page,
+    matches,
+    prefix_bounds,
+    rows_to_look_at,
+)
 from flowfabric.model.machine import Effect, Head, Wishes, Workspace
 from flowfabric.model.presence import forget_at, presence, presence_key
 from flowfabric.model.records import Event, Execution, Frame, Memo, Route, Worker
@@ -144,6 +153,16 @@ class Tables:
         low, high = question.bounds()
         rows = sorted((run.execution_id, run.namespace) for run in self.runs if low < run.execution_id < high)
         return id_page(question, rows[: rows_to_look_at(question) + 1])
+
+    def _found(self, question: FindExecutions) -> tuple[str, ...]:
+        rows: list[tuple[str, str]] = []
+        for tag in {partition_key(FLOW, partition_in(run.execution_id)) for run in self.runs}:
+            low, high = prefix_bounds(question, tag)
+            of_tag = sorted(
+                (run.execution_id, run.namespace) for run in self.runs if low <= run.execution_id < high
+            )
+            rows += of_tag[: rows_to_look_at(question)]
+        return found_ids(question, rows)
 
     def _inbox(self, after: int, limit: int) -> tuple[tuple[int, str, Any], ...]:
         rows = [

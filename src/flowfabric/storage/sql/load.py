@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from itertools import chain
 from typing import Final
 
 from flowfabric.model.contracts.reads import FeedEntry, ListExecutions
 from flowfabric.model.limits import MAX_INT
-from flowfabric.model.listing import LOOK_AHEAD, id_page, matches, rows_to_look_at
+from flowfabric.model.listing import (
+    LOOK_AHEAD,
+    found_ids,
+    id_page,
+    matches,
+    prefix_bounds,
+    rows_to_look_at,
+)
 from flowfabric.model.machine import Head, Wishes, Workspace
 from flowfabric.model.records import Execution, Payload, Route
 from flowfabric.model.state import Public
@@ -229,6 +237,13 @@ class Loader:
             (rows,) = yield Fetch("partition", [(*question.bounds(), rows_to_look_at(question) + 1)])
             self.space.learn(("partition", (question,)), id_page(question, rows))
 
+    def _found(self, keys: list[Row]) -> Plan[None]:
+        for (question,) in keys:
+            (tags,) = yield Fetch("partition tags", [()])
+            look = rows_to_look_at(question)
+            answers = yield Fetch("found", [(*prefix_bounds(question, tag), look) for (tag,) in tags])
+            self.space.learn(("found", (question,)), found_ids(question, chain.from_iterable(answers)))
+
     def _list(self, question: ListExecutions) -> Plan[tuple[tuple[Execution, ...], int]]:
         order = "newest" if question.newest_first else "oldest"
         look = question.limit * LOOK_AHEAD
@@ -292,5 +307,6 @@ _SPECIAL: Final[dict[str, Callable[[Loader, list[Row]], Plan[None]]]] = {
     "executions": Loader._lists,  # noqa: SLF001
     "queue": Loader._queues,  # noqa: SLF001
     "partition": Loader._partitions,  # noqa: SLF001
+    "found": Loader._found,  # noqa: SLF001
 }
 """Wishes that are more than one record by its key."""

@@ -71,6 +71,12 @@ FETCH: Final[dict[str, LiteralString]] = {
     "queue": "select claim_score, id, rec from execution where route = ? and claim_score is not null "
     "and (claim_score, id) > (?, ?) order by claim_score, id limit ?",
     "partition": "select id, namespace from execution where id > ? and id < ? order by id limit ?",
+    # Every partition that has executions, each found by one seek in the index of ids; then a range of it in each.
+    "partition tags": "with recursive part(tag) as ("
+    "select substr(min(id), 1, instr(min(id), '}')) from execution union all "
+    "select (select substr(min(id), 1, instr(min(id), '}')) from execution where id > part.tag || ';') "
+    "from part where part.tag is not null) select tag from part where tag is not null",
+    "found": "select id, namespace from execution where id >= ? and id < ? order by id limit ?",
     # Lists: one index drives each; the direction is the statement's last word.
     "list newest": "select k, rec from execution where k < ? order by k desc limit ?",
     "list oldest": "select k, rec from execution where k > ? order by k limit ?",

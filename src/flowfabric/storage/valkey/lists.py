@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from flowfabric.model.contracts.reads import ListExecutions, ListPartition
+from flowfabric.model.contracts.reads import FindExecutions, ListExecutions, ListPartition
+from flowfabric.model.ids import execution_id
 from flowfabric.model.limits import MAX_INT
-from flowfabric.model.listing import LOOK_AHEAD, id_page, matches, rows_to_look_at
+from flowfabric.model.listing import LOOK_AHEAD, found_ids, id_page, matches, rows_to_look_at
 from flowfabric.model.records import Execution, Route
 from flowfabric.model.state import Public
 from flowfabric.storage.valkey import keys
@@ -129,6 +130,19 @@ def partition(question: ListPartition) -> Plan[tuple[tuple[str, ...], str]]:
     ids = [f"{{fp:{question.partition}}}:{member.decode()}" for member in members]
     runs = yield from executions(ids)
     return id_page(question, [(run.execution_id, run.namespace) for run in runs])
+
+
+def found(layout: Layout, question: FindExecutions) -> Plan[tuple[str, ...]]:
+    """Read ids by the beginning of their UUID: a range of the ids of each partition."""
+    look = rows_to_look_at(question)
+    low, high = f"[{question.prefix}", f"({question.prefix}g"
+    pages = yield [
+        ("ZRANGE", keys.partition(index), low, high, "BYLEX", "LIMIT", 0, look)
+        for index in range(layout.width)
+    ]
+    ids = [execution_id(index, member.decode()) for index, members in enumerate(pages) for member in members]
+    runs = yield from executions(ids)
+    return found_ids(question, [(run.execution_id, run.namespace) for run in runs])
 
 
 def lanes(layout: Layout, namespace: str) -> Plan[tuple[LaneRow, ...]]:

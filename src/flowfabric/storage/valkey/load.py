@@ -205,6 +205,10 @@ class Loader:
         page = yield from lists.partition(key[0])
         self.space.learn(("partition", key), page)
 
+    def _found(self, key: Row) -> Plan[None]:
+        ids = yield from lists.found(self.layout, key[0])
+        self.space.learn(("found", key), ids)
+
     def _lanes(self, key: Row) -> Plan[None]:
         rows = yield from lists.lanes(self.layout, key[0])
         self.space.learn(("lanes", key), rows)
@@ -243,6 +247,7 @@ _SPECIAL: Final[dict[str, Callable[[Loader, Row], Plan[None]]]] = {
     "executions": Loader._listed,  # noqa: SLF001
     "queue": Loader._queue,  # noqa: SLF001
     "partition": Loader._partition,  # noqa: SLF001
+    "found": Loader._found,  # noqa: SLF001
     "lanes": Loader._lanes,  # noqa: SLF001
 }
 """Wishes that are more than one record by its key."""
