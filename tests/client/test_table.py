@@ -10,7 +10,6 @@ from flowfabric.client.operations import NOT_OFFERED, OPERATIONS
 from flowfabric.client.questions import PATHS, answer_type
 from flowfabric.model.contracts import access, create, kinds, lease, reads, streams, upkeep, waiting
 from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.reads import ListSteps
 from flowfabric.server.records import QUESTIONS
 from flowfabric.server.routes import load_routes
 from flowfabric.server.routing import endpoints
@@ -62,7 +61,7 @@ def test_every_operation_has_a_route() -> None:
 
 def test_client_and_server_agree_where_questions_are_asked() -> None:
     server = {kind: template(path) for path, kinds in QUESTIONS.items() for kind in kinds}
-    assert server == {kind: template(path) for kind, path in PATHS.items() if kind is not ListSteps}
+    assert server == {kind: template(path) for kind, path in PATHS.items()}
     for kind in PATHS:
         assert answer_type(kind) is not None
 

@@ -234,7 +234,7 @@ async def test_replay_keeps_the_steps_that_it_is_told_to(
         await ff.store.apply(step)
     await ff.complete(task)
     await ff.store.apply(Replay(execution_id=task.execution_id, **fields))
-    steps = await ff.store.read(ListSteps(execution_id=task.execution_id))
+    steps = (await ff.store.read(ListSteps(execution_id=task.execution_id))).steps
     assert [step.name for step in steps] == kept
     again = await ff.claim_one()
     assert ([step.name for step in again.steps], again.step_count) == (kept, len(kept))

@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 
+from flowfabric.engine import every_step
 from flowfabric.model.contracts.base import NO_FENCE, Fence
 from flowfabric.model.contracts.create import Replay, RevokeLease
-from flowfabric.model.contracts.lease import Delay, Task
+from flowfabric.model.contracts.lease import Complete, Delay, Task
 from flowfabric.model.contracts.reads import GetStep, ListSteps
 from flowfabric.model.contracts.streams import PutStep, StepExisting, StepStored
 from flowfabric.model.contracts.upkeep import MarkLeaseExpired
-from flowfabric.model.limits import MAX_STEP_BYTES, MAX_STEPS
+from flowfabric.model.limits import MAX_STEP_BYTES, MAX_STEP_BYTES_IN_PAGE, MAX_STEPS
 from support.driver import LEASE, Driver, new_uuid
-from support.waiting import let_go, refused, suspend, unanswered
+from support.waiting import let_go, refused, suspend, suspended, unanswered
 
 KIB = 1_024
 
@@ -30,7 +31,7 @@ async def put(ff: Driver, task: Task, *names: str) -> None:
 
 
 async def names(ff: Driver, task: Task) -> list[str]:
-    return [one.name for one in await ff.store.read(ListSteps(execution_id=task.execution_id))]
+    return [one.name async for one in every_step(ff.store, task.execution_id)]
 
 
 async def test_the_first_result_stands(ff: Driver) -> None:
@@ -59,7 +60,7 @@ async def test_steps_are_listed_in_the_order_of_their_calls(ff: Driver) -> None:
     for name, index in (("z", 2), ("m", 0), ("a", 1)):
         await ff.store.apply(step(task, name, call_index=index))
     await ff.store.apply(step(task, "last"))
-    stored = await ff.store.read(ListSteps(execution_id=task.execution_id))
+    stored = (await ff.store.read(ListSteps(execution_id=task.execution_id))).steps
     assert [(one.name, one.call_index) for one in stored] == [("m", 0), ("a", 1), ("z", 2), ("last", 3)]
 
 
@@ -67,7 +68,7 @@ async def test_a_step_without_a_place_comes_after_all_others(ff: Driver) -> None
     task = await ff.running()
     await ff.store.apply(step(task, "far", call_index=5))
     await ff.store.apply(step(task, "next"))
-    stored = await ff.store.read(ListSteps(execution_id=task.execution_id))
+    stored = (await ff.store.read(ListSteps(execution_id=task.execution_id))).steps
     assert [(one.name, one.call_index) for one in stored] == [("far", 5), ("next", 6)]
 
 
@@ -246,3 +247,78 @@ async def test_steps_belong_to_one_execution(ff: Driver) -> None:
     one, two = await ff.running(), await ff.running()
     await put(ff, one, "a")
     assert await ff.store.apply(step(two, "a")) == StepStored()
+
+
+async def test_steps_are_listed_in_pages_with_their_sizes(ff: Driver) -> None:
+    task = await ff.running()
+    for place in range(5):
+        await ff.store.apply(step(task, f"s{place}", b"x" * place))
+    await ff.store.apply(step(task, "same", b"12", call_index=3))
+    seen, after, sizes = [], (-1, ""), []
+    while True:
+        page = await ff.store.read(ListSteps(execution_id=task.execution_id, after=after, limit=2))
+        seen += [(one.name, one.call_index, one.size) for one in page.steps]
+        sizes.append(len(page.steps))
+        assert [one.result for one in page.steps] == [None] * len(page.steps)
+        if page.next is None:
+            break
+        after = page.next
+    assert sizes == [2, 2, 2]
+    assert seen == [("s0", 0, 0), ("s1", 1, 1), ("s2", 2, 2), ("s3", 3, 3), ("same", 3, 2), ("s4", 4, 4)]
+
+
+async def test_a_page_holds_the_first_results_as_far_as_they_fit(ff: Driver) -> None:
+    task = await ff.running()
+    for name, size in (("a", 300 * KIB), ("b", 700 * KIB), ("c", KIB), ("d", 1)):
+        await ff.store.apply(step(task, name, b"x" * size))
+    page = await ff.store.read(ListSteps(execution_id=task.execution_id, max_bytes=1_001 * KIB))
+    assert [(one.name, one.result and len(one.result)) for one in page.steps] == [
+        ("a", 300 * KIB), ("b", 700 * KIB), ("c", KIB), ("d", None),
+    ]  # fmt: skip
+    page = await ff.store.read(ListSteps(execution_id=task.execution_id, max_bytes=600 * KIB))
+    assert [(one.name, one.size, one.result is None) for one in page.steps] == [
+        ("a", 300 * KIB, False), ("b", 700 * KIB, True), ("c", KIB, True), ("d", 1, True),
+    ]  # fmt: skip
+    read = [one.result async for one in every_step(ff.store, task.execution_id, 400 * KIB)]
+    assert [None if one is None else len(one) for one in read] == [300 * KIB, None, None, None]
+
+
+async def test_the_list_tells_the_size_of_what_a_wait_has_stored(ff: Driver) -> None:
+    wait = await suspended(ff, step_name="wait:1")
+    await wait.signal()
+    page = await ff.store.read(ListSteps(execution_id=wait.execution_id, max_bytes=KIB))
+    (one,) = page.steps
+    assert one.result is not None
+    assert (one.name, one.size, one.encoding) == ("wait:1", len(one.result), "json")
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"limit": 0}, "limit"),
+        ({"limit": 1_001}, "limit"),
+        ({"after": (-2, "")}, "after"),
+        ({"after": (0, "x" * 257)}, "after"),
+        ({"max_bytes": MAX_STEP_BYTES_IN_PAGE + 1}, "max_bytes"),
+    ],
+)
+async def test_questions_for_steps_are_checked(ff: Driver, fields: dict[str, Any], field: str) -> None:
+    question = ListSteps(execution_id=await ff.create(), **fields)
+    assert (await unanswered(ff, question, "invalid_input")).field == field
+
+
+async def test_replayed_from_a_step_of_the_same_group(ff: Driver) -> None:
+    """What was stored moments ago counts, too."""
+    task = await ff.running()
+    await put(ff, task, "a", "b")
+    replies = await ff.store.apply_many(
+        [
+            step(task, "c"),
+            Complete(execution_id=task.execution_id, fence=task.fence, result=b""),
+            Replay(execution_id=task.execution_id, from_step="b"),
+        ]
+    )
+    assert not [reply for reply in replies if isinstance(reply, Exception)]
+    assert await names(ff, task) == ["a"]
+    again = await ff.claim_one()
+    assert [one.name for one in again.steps] == ["a"]

@@ -58,3 +58,8 @@ def test_order_comes_from_an_index(db: sqlite3.Connection, name: str) -> None:
     plan = plan_of(db, FETCH[name])
     sorts = [line for line in plan if "TEMP B-TREE" in line]
     assert not sorts or name in SORTS, plan
+
+
+@pytest.mark.parametrize("name", ["heads", "steps"])
+def test_lists_of_steps_never_touch_a_result(db: sqlite3.Connection, name: str) -> None:
+    assert any("USING COVERING INDEX step_order" in line for line in plan_of(db, FETCH[name]))

@@ -12,13 +12,12 @@ from typing import Any
 
 from flowfabric.client import HttpClient
 from flowfabric.codecs import Signature, encode_value
-from flowfabric.engine import Engine, wait_until_ended
+from flowfabric.engine import Engine, every_step, wait_until_ended
 from flowfabric.model.contracts.create import CreateExecution
 from flowfabric.model.contracts.reads import (
     Describe,
     GetResult,
     ListAttempts,
-    ListSteps,
     ListWaitpoints,
     ReadHistory,
 )
@@ -100,7 +99,7 @@ class Place:
         return await self.store.read(ListAttempts(execution_id=execution_id))
 
     async def steps(self, execution_id: str) -> list[str]:
-        return [step.name for step in await self.store.read(ListSteps(execution_id=execution_id))]
+        return [step.name async for step in every_step(self.store, execution_id)]
 
     async def events(self, execution_id: str) -> list[str]:
         page = await self.store.read(ReadHistory(execution_id=execution_id, limit=1000))

@@ -105,7 +105,7 @@ async def test_a_task_carries_the_first_steps_that_fit(ff: Driver) -> None:
     again = await ff.claim_one()
     assert [step.name for step in again.steps] == names[:243]
     assert (again.steps[0].result, again.step_count) == (BINARY, 250)
-    assert len(await ff.store.read(ListSteps(execution_id=task.execution_id))) == 250
+    assert len((await ff.store.read(ListSteps(execution_id=task.execution_id))).steps) == 250
 
 
 async def test_a_purge_leaves_only_the_feed_and_that_for_a_day(ff: Driver) -> None:

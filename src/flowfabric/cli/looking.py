@@ -10,7 +10,7 @@ from msgspec import Struct
 from flowfabric.app.views import explanation_of
 from flowfabric.cli.desk import Desk, command
 from flowfabric.cli.listing import show_waitpoints
-from flowfabric.model.contracts.lease import StepView
+from flowfabric.engine import every_step
 from flowfabric.model.contracts.reads import (
     Describe,
     Description,
@@ -18,11 +18,12 @@ from flowfabric.model.contracts.reads import (
     GetResult,
     GetSuspension,
     ListAttempts,
-    ListSteps,
+    ListedStep,
     ListWaitpoints,
     ReadHistory,
     WaitpointView,
 )
+from flowfabric.model.limits import MAX_STEP_BYTES_IN_PAGE
 from flowfabric.model.records import Attempt, Event, Execution, Payload, Result, Suspension
 from flowfabric.model.state import Public
 from flowfabric.model.times import moment, since, span
@@ -57,7 +58,7 @@ class Everything(Struct, frozen=True):
     attempts: tuple[Attempt, ...]
     suspension: Suspension | None
     waitpoints: tuple[WaitpointView, ...]
-    steps: tuple[StepView, ...]
+    steps: tuple[ListedStep, ...]
     result: Result | None
 
 
@@ -69,7 +70,7 @@ async def _ask(desk: Desk, execution_id: str) -> Everything:
         attempts=await read(ListAttempts(execution_id=execution_id)),
         suspension=await read(GetSuspension(execution_id=execution_id)),
         waitpoints=(await read(ListWaitpoints(execution_id=execution_id, limit=PAGE))).waitpoints,
-        steps=await read(ListSteps(execution_id=execution_id)),
+        steps=tuple([each async for each in every_step(desk.store, execution_id, MAX_STEP_BYTES_IN_PAGE)]),
         result=(await read(GetResult(execution_id=execution_id))).result,
     )
 
@@ -105,8 +106,8 @@ def _document(found: Everything) -> dict[str, Any]:
             **json_or_base64("input", found.payload.input, run.payload_encoding),
             "attempts": [attempt(each) for each in found.attempts],
             "steps": [
-                {"name": each.name, "at": each.at, "call_index": each.call_index}
-                | json_or_base64("result", each.result, each.encoding)
+                {"name": each.name, "at": each.at, "call_index": each.call_index, "size": each.size}
+                | (json_or_base64("result", each.result, each.encoding) if each.result is not None else {})
                 for each in found.steps
             ],
             "waitpoints": [waitpoint(view) | {"reason": view.reason_code} for view in found.waitpoints],
@@ -162,7 +163,7 @@ def _parts(desk: Desk, found: Everything, now: int) -> None:
         desk.screen.table(("", "type", "became", "worker", "started", "took", "failure"), rows, "  ")
     if found.steps:
         desk.screen.line("\nsteps")
-        rows_of_steps = [(each.name, since(each.at, now), _value(each.result)) for each in found.steps]
+        rows_of_steps = [(each.name, since(each.at, now), _result(each)) for each in found.steps]
         desk.screen.table(("name", "stored", "result"), rows_of_steps, "  ")
     if found.waitpoints:
         desk.screen.line("\nwaitpoints")
@@ -177,6 +178,10 @@ def _worker(run: Execution, now: int) -> str:
     if run.public_state is not Public.ACTIVE:
         return ""
     return f"{run.current_worker_instance_id}, lease {since(run.lease_expires_at, now)}"
+
+
+def _result(step: ListedStep) -> str:
+    return f"{step.size} bytes" if step.result is None else _value(step.result)
 
 
 def _value(data: bytes) -> str:

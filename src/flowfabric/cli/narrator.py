@@ -12,11 +12,11 @@ from flowfabric.app.views import frame_of
 from flowfabric.cli.desk import short_id
 from flowfabric.cli.following import frame_document
 from flowfabric.cli.screen import Screen
+from flowfabric.engine import every_step
 from flowfabric.model.contracts.reads import (
     FeedEntry,
     FrameView,
     GetResult,
-    ListSteps,
     ReadFeed,
     TailStream,
 )
@@ -165,7 +165,7 @@ class Narrator:
         """Say what the line of history does not."""
         execution_id = entry.execution_id
         if entry.event.event == "reclaimed":
-            steps = [each.name for each in await self._store.read(ListSteps(execution_id=execution_id))]
+            steps = [each.name async for each in every_step(self._store, execution_id)]
             return f", which passes the finished steps: {', '.join(steps)}" if steps else ""
         if entry.event.event == "completed":
             result = (await self._store.read(GetResult(execution_id=execution_id))).result

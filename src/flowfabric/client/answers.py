@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from flowfabric.client.payloads import JSON, NOTHING, take
-from flowfabric.client.tasks import StepShape, SuspensionShape, read_claimed, read_tasks
+from flowfabric.client.tasks import SuspensionShape, read_claimed, read_tasks
 from flowfabric.client.transport import Reply
 from flowfabric.model.contracts.create import Created, Duplicate, PriorityChanged
 from flowfabric.model.contracts.lease import Claimed, ClaimedOne
@@ -171,10 +171,3 @@ def step_put(_: Any, reply: Reply) -> StepStored | StepExisting:
     found = decoded(reply, _StepAnswer).existing
     encoding = found.encoding if found.result_base64 is not None else JSON
     return StepExisting(take(found.result, found.result_base64), encoding)
-
-
-class StepList(msgspec.Struct, frozen=True):
-    """One page of steps."""
-
-    steps: tuple[StepShape, ...]
-    next_cursor: str | None = None

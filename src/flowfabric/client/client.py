@@ -18,7 +18,7 @@ from flowfabric.client.answers import decoded
 from flowfabric.client.inside import Inside
 from flowfabric.client.operations import OPERATIONS, not_offered, submission
 from flowfabric.client.questions import PATHS, answer_type, asked
-from flowfabric.client.reading import list_steps, read_frames
+from flowfabric.client.reading import read_frames
 from flowfabric.client.transport import Limits, Request, Transport
 from flowfabric.client.waiting import give_back, within
 from flowfabric.client.wakeups import Wakeups
@@ -27,7 +27,6 @@ from flowfabric.model.contracts.create import CreateExecution
 from flowfabric.model.contracts.lease import Claim, Claimed
 from flowfabric.model.contracts.reads import (
     GetExecution,
-    ListSteps,
     Question,
     ReadStream,
     StreamPage,
@@ -138,8 +137,6 @@ class HttpClient(Inside):
     async def read(self, question: Question[R]) -> R:
         """Ask a question."""
         self._check(question)
-        if isinstance(question, ListSteps):
-            return cast("R", await list_steps(self._transport, question, self.read))
         if isinstance(question, ReadStream | TailStream):
             return cast("R", await read_frames(question, self._ask))
         return cast("R", await self._ask(question))

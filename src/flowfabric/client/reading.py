@@ -1,4 +1,4 @@
-"""Reads that take several calls: long streams, and all steps of an execution."""
+"""Reads that take several calls: long streams."""
 
 from __future__ import annotations
 
@@ -7,12 +7,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from flowfabric.client.answers import StepList, decoded
-from flowfabric.client.operations import fill
-from flowfabric.client.questions import PATHS
-from flowfabric.client.transport import Request, Transport
-from flowfabric.model.contracts.lease import StepView
-from flowfabric.model.contracts.reads import GetStep, ListSteps, ReadStream, StreamPage, TailStream
+from flowfabric.model.contracts.reads import ReadStream, StreamPage, TailStream
 from flowfabric.model.ids import entry_id, parse_entry_id
 
 FRAMES_AT_ONCE: Final = 1_000
@@ -43,24 +38,3 @@ def _after(question: ReadStream | TailStream, last: str) -> ReadStream | TailStr
         return replace(question, after=last)
     ms, seq = parse_entry_id("from", last)
     return replace(question, from_=entry_id(ms, seq + 1))
-
-
-async def list_steps(transport: Transport, question: ListSteps, read: Ask) -> tuple[StepView, ...]:
-    """Read all steps; large results, which lists leave out, are fetched one by one."""
-    steps: list[StepView] = []
-    cursor: str | None = ""
-    while cursor is not None:
-        query = {"cursor": cursor} if cursor else {}
-        path = fill(PATHS[ListSteps], question)
-        page = decoded(
-            await transport.send(Request(method="GET", path=path, query=query, safe=True)), StepList
-        )
-        for shape in page.steps:
-            if shape.whole:
-                steps.append(shape.view(shape.name))
-                continue
-            found = await read(GetStep(execution_id=question.execution_id, step_name=shape.name))
-            if found is not None:
-                steps.append(found)
-        cursor = page.next_cursor
-    return tuple(steps)

@@ -23,11 +23,6 @@ class StepShape(Struct, frozen=True):
     result_base64: str | None = None
     name: str = ""
 
-    @property
-    def whole(self) -> bool:
-        """Whether the result came along."""
-        return bool(self.result) or self.result_base64 is not None
-
     def view(self, name: str) -> StepView:
         """Return it as the engine has it."""
         return StepView(name, self.call_index, self.at, self.encoding, take(self.result, self.result_base64))

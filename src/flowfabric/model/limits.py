@@ -57,6 +57,8 @@ MAX_TAG_VALUE_BYTES: Final = 1_024
 
 MAX_STEPS: Final = 10_000
 MAX_STEP_BYTES_IN_TASK: Final = 262_144
+MAX_STEP_BYTES_IN_PAGE: Final = 4_194_304
+"""How many bytes of results one page of a list of steps may hold."""
 
 MAX_PENDING_WAITPOINTS: Final = 256
 MAX_SIGNALS: Final = 10_000

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from flowfabric.app import Frame, Run
 from flowfabric.app.views import frame_of
-from flowfabric.model.contracts.reads import GetExecution, ListSteps, TailStream
+from flowfabric.engine import every_step
+from flowfabric.model.contracts.reads import GetExecution, TailStream
 from flowfabric.model.errors import NotFound
 from flowfabric.storage.base import Commands
 
@@ -17,7 +18,7 @@ PAGE: Final = 100
 
 async def steps(store: Commands, run: Run[Any], *, waits: bool) -> list[str]:
     """Name the stored steps, with or without those that the context stores by itself."""
-    stored = [step.name for step in await store.read(ListSteps(execution_id=run.id))]
+    stored = [step.name async for step in every_step(store, run.id)]
     return [name for name in stored if waits or not _is_ours(name)]
 
 

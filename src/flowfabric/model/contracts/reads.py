@@ -20,7 +20,7 @@ from flowfabric.model.ids import (
     parse_execution_id,
     partition_key,
 )
-from flowfabric.model.limits import FRAME_READ_MAX, MAX_INT, MAX_NAME_BYTES
+from flowfabric.model.limits import FRAME_READ_MAX, MAX_INT, MAX_NAME_BYTES, MAX_STEP_BYTES_IN_PAGE
 from flowfabric.model.records import (
     Attempt,
     Event,
@@ -278,8 +278,48 @@ class ReadSummary(ExecutionQuestion[SummaryView | None], frozen=True, kw_only=Tr
         checks.integer("attempt_index", self.attempt_index, 0, MAX_INT)
 
 
-class ListSteps(ExecutionQuestion[tuple[StepView, ...]], frozen=True, kw_only=True):
-    """Return all stored steps in the order of their calls."""
+class StepHead(Struct, frozen=True):
+    """A stored step without its result."""
+
+    name: str
+    call_index: int
+    at: int
+    encoding: str
+    size: int
+    """How many bytes its result has."""
+
+
+class ListedStep(StepHead, frozen=True):
+    """A stored step in a list; `result` is none where it did not fit."""
+
+    result: bytes | None = None
+
+
+class StepPage(Page, frozen=True):
+    """Steps in the order of their calls; `next` is the call and the name of the last one, or nothing."""
+
+    steps: tuple[ListedStep, ...]
+    next: tuple[int, str] | None
+
+
+class ListSteps(ExecutionQuestion[StepPage], frozen=True, kw_only=True):
+    """Return stored steps in the order of their calls, the first results of the page with them."""
+
+    after: tuple[int, str] = (-1, "")
+    """Call and name of the last step that was seen."""
+    limit: int = 1_000
+    max_bytes: int = 0
+    """How many bytes of results may come along; 0 for none."""
+
+    def check(self) -> None:
+        """Check cursor, limit and size."""
+        super().check()
+        if len(self.after) != 2:
+            raise invalid("after", "give the call and the name of the last step that was seen")
+        checks.integer("after", self.after[0], -1, MAX_INT)
+        checks.text("after", self.after[1], max_bytes=MAX_NAME_BYTES, empty=True)
+        _limit(self.limit)
+        checks.integer("max_bytes", self.max_bytes, 0, MAX_STEP_BYTES_IN_PAGE)
 
 
 class GetStep(ExecutionQuestion[StepView | None], frozen=True, kw_only=True):

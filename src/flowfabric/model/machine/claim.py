@@ -19,6 +19,7 @@ from flowfabric.model.machine.lease import (
     finish,
     resume_attempt,
 )
+from flowfabric.model.machine.steps import first_that_fit, heads_of, step_view
 from flowfabric.model.machine.workspace import Workspace, step
 from flowfabric.model.records import Attempt, Execution, Payload, Signal, Step, Suspension
 from flowfabric.model.state import AttemptState, Life, Ownership, Phase
@@ -203,12 +204,6 @@ def signal_view(signal: Signal) -> SignalView:
 def _first_steps(space: Workspace, run: Execution) -> tuple[StepView, ...]:
     if not run.step_count:
         return ()
-    steps: list[Step] = sorted(space.children("step", run.execution_id), key=lambda each: each.call_index)
-    room = MAX_STEP_BYTES_IN_TASK
-    shown = []
-    for each in steps:
-        room -= len(each.result)
-        if room < 0:
-            break
-        shown.append(StepView(each.name, each.call_index, each.at, each.encoding, each.result))
-    return tuple(shown)
+    fitting = first_that_fit(heads_of(space, run.execution_id), MAX_STEP_BYTES_IN_TASK)
+    steps: list[Step] = space.several("step", ((run.execution_id, head.name) for head in fitting))
+    return tuple(step_view(each) for each in steps)

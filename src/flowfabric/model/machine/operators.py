@@ -23,8 +23,9 @@ from flowfabric.model.contracts.create import (
 )
 from flowfabric.model.errors import NotFound, refuse
 from flowfabric.model.machine.lease import lease_details, not_active
+from flowfabric.model.machine.steps import heads_of
 from flowfabric.model.machine.workspace import Workspace, step
-from flowfabric.model.records import VERSION, Execution, Lane, Step
+from flowfabric.model.records import VERSION, Execution, Lane
 from flowfabric.model.state import AttemptState, Blocking, Eligibility, Outcome, Ownership, Phase
 from flowfabric.model.transitions import T9, T26, T27, T28, T28_PAUSE, T29, T29_UNPAUSE, move
 
@@ -210,11 +211,11 @@ def _kept_steps(space: Workspace, run: Execution, command: Replay) -> dict[str, 
         if run.step_count:
             space.emit("drop_steps", run.execution_id)
         return {"step_count": 0, "next_step_index": 0}
-    steps: list[Step] = space.children("step", run.execution_id)
-    first = next((each.call_index for each in steps if each.name == command.from_step), None)
+    heads = heads_of(space, run.execution_id)
+    first = next((head.call_index for head in heads if head.name == command.from_step), None)
     if first is None:
         raise NotFound(f"no step named {command.from_step} is stored", field="from_step")
-    dropped = [each for each in steps if each.call_index >= first]
-    for each in dropped:
-        space.put("step", run.execution_id, each.name, value=None)
-    return {"step_count": len(steps) - len(dropped), "next_step_index": first}
+    dropped = [head for head in heads if head.call_index >= first]
+    for head in dropped:
+        space.put("step", run.execution_id, head.name, value=None)
+    return {"step_count": len(heads) - len(dropped), "next_step_index": first}

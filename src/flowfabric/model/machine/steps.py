@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
+from flowfabric.model.contracts.lease import StepView
+from flowfabric.model.contracts.reads import StepHead
 from flowfabric.model.contracts.streams import PutStep, StepExisting, StepStored
 from flowfabric.model.errors import refuse
 from flowfabric.model.limits import MAX_STEPS
@@ -41,3 +45,35 @@ def put_step(space: Workspace, command: PutStep) -> StepStored | StepExisting:
         details=(("name", command.step_name),),
     )
     return StepStored()
+
+
+def head_of(each: Step) -> StepHead:
+    """Say of a step all but its result."""
+    return StepHead(each.name, each.call_index, each.at, each.encoding, len(each.result))
+
+
+def step_view(each: Step) -> StepView:
+    """Show a stored step."""
+    return StepView(each.name, each.call_index, each.at, each.encoding, each.result)
+
+
+def heads_of(space: Workspace, execution_id: str) -> list[StepHead]:
+    """Return the heads of all steps in the order of their calls, those that this group has written among them."""
+    heads = {head.name: head for head in space.get("heads", execution_id)}
+    for key in space.written("step", execution_id):
+        heads.pop(key[1], None)
+        step: Step | None = space.get("step", *key)
+        if step is not None:
+            heads[key[1]] = head_of(step)
+    return sorted(heads.values(), key=lambda head: (head.call_index, head.name))
+
+
+def first_that_fit(heads: Iterable[StepHead], room: int) -> list[StepHead]:
+    """Return the first steps whose results have room together."""
+    fitting = []
+    for head in heads:
+        room -= head.size
+        if room < 0:
+            break
+        fitting.append(head)
+    return fitting

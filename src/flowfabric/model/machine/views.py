@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec.structs import asdict
+
 from flowfabric.model.contracts.lease import StepView
 from flowfabric.model.contracts.reads import (
     DuePage,
@@ -19,6 +21,7 @@ from flowfabric.model.contracts.reads import (
     IdPage,
     LaneView,
     ListAttempts,
+    ListedStep,
     ListExecutions,
     ListKids,
     ListLanes,
@@ -34,6 +37,8 @@ from flowfabric.model.contracts.reads import (
     ReadStream,
     ReadSummary,
     ResultView,
+    StepHead,
+    StepPage,
     StreamPage,
     SummaryView,
     TailStream,
@@ -41,6 +46,7 @@ from flowfabric.model.contracts.reads import (
 from flowfabric.model.ids import entry_id, parse_cursor, parse_entry_id
 from flowfabric.model.indexes import score
 from flowfabric.model.limits import MAX_INT
+from flowfabric.model.machine.steps import first_that_fit, step_view
 from flowfabric.model.machine.streams import forgotten
 from flowfabric.model.machine.workers import alive
 from flowfabric.model.machine.workspace import Workspace, step
@@ -113,11 +119,22 @@ def read_history(space: Workspace, question: ReadHistory) -> HistoryPage:
 
 
 @step(ListSteps)
-def list_steps(space: Workspace, question: ListSteps) -> tuple[StepView, ...]:
-    """Return all stored steps in the order of their calls."""
+def list_steps(space: Workspace, question: ListSteps) -> StepPage:
+    """Return a page of stored steps; one more than was asked for says that there is a next page.
+
+    Results are read for those alone whose results fit.
+    """
     run = space.execution(question.execution_id)
-    steps: list[Step] = space.children("step", run.execution_id)
-    return tuple(_step_view(each) for each in sorted(steps, key=lambda each: (each.call_index, each.at)))
+    heads: tuple[StepHead, ...] = space.get("steps", run.execution_id, *question.after, question.limit + 1)
+    shown = heads[: question.limit]
+    fitting = first_that_fit(shown, question.max_bytes) if question.max_bytes else []
+    found: list[Step | None] = space.several("step", ((run.execution_id, each.name) for each in fitting))
+    results = {each.name: each.result for each in found if each is not None}
+    last = shown[-1] if len(heads) > len(shown) else None
+    return StepPage(
+        tuple(ListedStep(**asdict(each), result=results.get(each.name)) for each in shown),
+        None if last is None else (last.call_index, last.name),
+    )
 
 
 @step(GetStep)
@@ -125,11 +142,7 @@ def get_step(space: Workspace, question: GetStep) -> StepView | None:
     """Return one stored step."""
     run = space.execution(question.execution_id)
     found: Step | None = space.get("step", run.execution_id, question.step_name)
-    return None if found is None else _step_view(found)
-
-
-def _step_view(each: Step) -> StepView:
-    return StepView(each.name, each.call_index, each.at, each.encoding, each.result)
+    return None if found is None else step_view(found)
 
 
 # Streams.

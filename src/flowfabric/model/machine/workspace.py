@@ -149,16 +149,19 @@ class Workspace:
 
     def children(self, kind: str, *prefix: Any) -> list[Any]:
         """Return all records of a kind whose keys begin with a prefix, in the order of their keys."""
-        keys = {(*prefix, *tail) for tail in self.get(f"{kind}*", *prefix)}
-        size = len(prefix)
-        for known, key in (*self.original, *self._staged):
-            if known == kind and key[:size] == prefix:
-                keys.add(key)
+        keys = {(*prefix, *tail) for tail in self.get(f"{kind}*", *prefix)} | self.written(kind, *prefix)
         missing = {(kind, key) for key in keys} - self.current.keys() - self._staged.keys()
         if missing:
             raise Missing(missing)
         found = (self.get(kind, *key) for key in sorted(keys))
         return [record for record in found if record is not None]
+
+    def written(self, kind: str, *prefix: Any) -> set[Key]:
+        """Return the keys of all records of a kind, beginning with a prefix, that this group has changed so far."""
+        size = len(prefix)
+        return {
+            key for known, key in (*self.original, *self._staged) if known == kind and key[:size] == prefix
+        }
 
     def leases(self, worker_instance_id: str, claim_id: str) -> list[Execution]:
         """Return the executions that a worker instance holds from one claim."""

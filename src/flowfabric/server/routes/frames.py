@@ -8,11 +8,10 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from flowfabric.model.contracts.lease import StepView
-from flowfabric.model.contracts.reads import GetExecution, GetStep, ListSteps
+from flowfabric.model.contracts.reads import GetExecution, GetStep, ListedStep, ListSteps
 from flowfabric.model.contracts.streams import Appended, AppendFrames, FrameInput, PutStep, StepExisting
 from flowfabric.model.errors import FlowFabricError, refuse
-from flowfabric.model.limits import MAX_STEP_BYTES_IN_TASK
+from flowfabric.model.limits import MAX_INT, MAX_NAME_BYTES, MAX_STEP_BYTES_IN_PAGE
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Ownership
 from flowfabric.server import render
@@ -26,7 +25,7 @@ from flowfabric.server.routes.tasks import step_shape
 from flowfabric.server.routing import FRAMES, PAYLOAD, endpoint
 
 STEPS_PAGE: Final = 1_000
-_CURSOR: Final = re.compile(r"([0-9]{1,16})-([0-9]{1,16})-(.+)", re.DOTALL)
+_CURSOR: Final = re.compile(r"([0-9]{1,16})-(.+)", re.DOTALL)
 
 
 class FrameForm(Struct, frozen=True):
@@ -154,45 +153,35 @@ class StepQuery(Struct, frozen=True):
 
 @endpoint("GET", "/v1/executions/{id}/steps", Need.READ, query=StepQuery)
 async def list_steps(call: Call) -> Answer:
-    """List stored steps in the order of their calls; results come along as far as they fit."""
+    """List stored steps in the order of their calls; the first results come along, up to 4 MiB in one page."""
     query: StepQuery = call.query
     if not 1 <= query.limit <= STEPS_PAGE:
         raise bad_request(f"limit: must be an integer from 1 to {STEPS_PAGE}", field="limit")
-    steps = sorted(await call.read(ListSteps(execution_id=call.execution_id)), key=_place)
-    after = _after(query.cursor)
-    rest = [step for step in steps if _place(step) > after]
-    shown = rest[: query.limit]
-    room = MAX_STEP_BYTES_IN_TASK
-    shapes = []
-    for step in shown:
-        room -= len(step.result)
-        shape = {"name": step.name, "size": len(step.result)} | step_shape(step)
-        if room < 0:
-            shape.pop("result", None)
-            shape.pop("result_base64", None)
-        shapes.append(shape)
-    more = len(rest) > len(shown)
-    return Answer({"steps": shapes, "next_cursor": _cursor(shown[-1]) if more else None})
+    question = ListSteps(
+        execution_id=call.execution_id, after=_after(query.cursor), limit=query.limit,
+        max_bytes=MAX_STEP_BYTES_IN_PAGE,
+    )  # fmt: skip
+    page = await call.read(question)
+    cursor = None if page.next is None else f"{page.next[0]}-{page.next[1]}"
+    return Answer({"steps": [_listed(step) for step in page.steps], "next_cursor": cursor})
 
 
-Place = tuple[int, int, str]
+def _listed(step: ListedStep) -> dict[str, Any]:
+    shape = {
+        "name": step.name, "size": step.size, "call_index": step.call_index, "at": step.at, "encoding": step.encoding,
+    }  # fmt: skip
+    if step.result is None:
+        return shape
+    return shape | render.json_or_base64("result", step.result, step.encoding)
 
 
-def _place(step: StepView) -> Place:
-    return step.call_index, step.at, step.name
-
-
-def _cursor(step: StepView) -> str:
-    return f"{step.call_index}-{step.at}-{step.name}"
-
-
-def _after(cursor: str) -> Place:
+def _after(cursor: str) -> tuple[int, str]:
     if not cursor:
-        return (-1, 0, "")
+        return (-1, "")
     place = _CURSOR.fullmatch(cursor)
-    if place is None:
+    if place is None or int(place[1]) > MAX_INT or len(place[2].encode()) > MAX_NAME_BYTES:
         raise bad_cursor("it is not one of this list")
-    return int(place[1]), int(place[2]), place[3]
+    return int(place[1]), place[2]
 
 
 @endpoint("GET", "/v1/executions/{id}/steps/{name}", Need.READ)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
 
@@ -19,6 +20,7 @@ from flowfabric.model.contracts.reads import (
     ListWaitpoints,
     ReadHistory,
 )
+from flowfabric.model.limits import MAX_RESULT_BYTES
 from flowfabric.model.records import Attempt, Execution, Suspension
 from flowfabric.model.state import Eligibility, Ownership, Phase, Public
 from flowfabric.server.call import Answer, Call, Stopping
@@ -29,11 +31,13 @@ from flowfabric.server.routing import endpoint
 from flowfabric.server.shapes import attempt, event, present, summary, vector, waitpoint
 
 _EVENTS = "event"
+MAX_RESULTS_BYTES: Final = 4 * MAX_RESULT_BYTES
+"""How many bytes of results the attempts of one detail may show."""
 
 
 @endpoint("GET", "/v1/executions/{id}/detail", Need.READ)
 async def detail(call: Call) -> Answer:
-    """Show everything about an execution."""
+    """Show everything about an execution; of more than 1000 steps the first, and of steps no results."""
     execution_id = call.execution_id
     described, payload, attempts, suspension, waits, steps = await asyncio.gather(
         call.read(Describe(execution_id=execution_id)),
@@ -47,21 +51,31 @@ async def detail(call: Call) -> Answer:
     shown = _record(run) | {
         **json_or_base64("input", payload.input, run.payload_encoding),
         "policy": embedded(payload.policy_json) if payload.policy_json else {},
-        "attempts": await asyncio.gather(*(_attempt(call, execution_id, each) for each in attempts)),
+        "attempts": await _attempts(call, execution_id, attempts),
         "suspension": _suspension(suspension) if suspension is not None else None,
         "waitpoints": [waitpoint(view) | {"reason": view.reason_code} for view in waits.waitpoints],
-        "steps": [{"name": step.name, "at": step.at, "call_index": step.call_index} for step in steps],
+        "steps": [
+            {"name": step.name, "at": step.at, "call_index": step.call_index, "size": step.size}
+            for step in steps.steps
+        ],
         "because": _because(described),
     }
     return Answer(shown)
 
 
-async def _attempt(call: Call, execution_id: str, each: Attempt) -> dict[str, Any]:
-    """Show an attempt; one that completed keeps its result, also after a replay."""
-    if each.ended_by != "complete":
-        return attempt(each)
-    found = (await call.read(GetResult(execution_id=execution_id, attempt_index=each.index))).result
-    return attempt(each) | (json_or_base64("result", found.data, found.encoding) if found is not None else {})
+async def _attempts(call: Call, execution_id: str, attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
+    """Show attempts; those that completed keep their results, also after a replay, of which the newest are shown."""
+    shown: list[dict[str, Any]] = []
+    room = MAX_RESULTS_BYTES
+    for each in reversed(attempts):
+        shape = attempt(each)
+        if each.ended_by == "complete" and room > 0:
+            found = (await call.read(GetResult(execution_id=execution_id, attempt_index=each.index))).result
+            if found is not None and len(found.data) <= room:
+                shape |= json_or_base64("result", found.data, found.encoding)
+            room -= len(found.data) if found is not None else 0
+        shown.append(shape)
+    return shown[::-1]
 
 
 def _record(run: Execution) -> dict[str, Any]:

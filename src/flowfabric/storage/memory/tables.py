@@ -10,7 +10,13 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from flowfabric.model.contracts.base import Need
-from flowfabric.model.contracts.reads import FeedEntry, FindExecutions, ListExecutions, ListPartition
+from flowfabric.model.contracts.reads import (
+    FeedEntry,
+    FindExecutions,
+    ListExecutions,
+    ListPartition,
+    StepHead,
+)
 from flowfabric.model.ids import FLOW, partition_in, partition_key
 from flowfabric.model.indexes import claimable, opens, placement, route_of, score
 from flowfabric.model.limits import FEED_AFTER_PURGE_MS
@@ -24,6 +30,7 @@ from flowfabric.model.listing import (
     rows_to_look_at,
 )
 from flowfabric.model.machine import Effect, Head, Wishes, Workspace
+from flowfabric.model.machine.steps import head_of
 from flowfabric.model.presence import forget_at, presence, presence_key
 from flowfabric.model.records import Event, Execution, Frame, Memo, Route, Worker
 from flowfabric.model.state import Public
@@ -125,6 +132,14 @@ class Tables:
         low, high = (from_ms, from_seq), (to_ms, to_seq)
         kept = [f for f in self.frames[execution_id, attempt] if low <= (f.ms, f.seq) <= high]
         return tuple(kept[:count])
+
+    def _heads(self, execution_id: str) -> tuple[StepHead, ...]:
+        steps = (step for key, step in self.records["step"].items() if key[0] == execution_id)
+        return tuple(sorted(map(head_of, steps), key=lambda head: (head.call_index, head.name)))
+
+    def _steps(self, execution_id: str, call_index: int, name: str, limit: int) -> tuple[StepHead, ...]:
+        heads = self._heads(execution_id)
+        return tuple(head for head in heads if (head.call_index, head.name) > (call_index, name))[:limit]
 
     def _executions(self, question: ListExecutions) -> tuple[tuple[Execution, ...], int]:
         ordered = sorted(self.order.items(), key=lambda item: item[1], reverse=question.newest_first)

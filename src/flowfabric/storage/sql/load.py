@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Final
 
-from flowfabric.model.contracts.reads import FeedEntry, ListExecutions
+from flowfabric.model.contracts.reads import FeedEntry, ListExecutions, StepHead
 from flowfabric.model.limits import MAX_INT
 from flowfabric.model.listing import (
     LOOK_AHEAD,
@@ -165,6 +165,17 @@ class Loader:
             self.space.learn(("payload", (execution_id,)), Payload(data, policy))
         self.space.learn_head(head, [row[0] for row in rows], complete=len(rows) < count)
 
+    def _step_heads(self, kind: str, keys: list[Row]) -> Plan[None]:
+        answers = yield Fetch(kind, keys)
+        for key, rows in zip(keys, answers, strict=True):
+            self.space.learn((kind, key), tuple(StepHead(*row) for row in rows))
+
+    def _heads(self, keys: list[Row]) -> Plan[None]:
+        yield from self._step_heads("heads", keys)
+
+    def _steps(self, keys: list[Row]) -> Plan[None]:
+        yield from self._step_heads("steps", keys)
+
     def _inbox(self, keys: list[Row]) -> Plan[None]:
         answers = yield Fetch("inbox", keys)
         for key, rows in zip(keys, answers, strict=True):
@@ -299,6 +310,8 @@ _SPECIAL: Final[dict[str, Callable[[Loader, list[Row]], Plan[None]]]] = {
     "history": _tuple_of("history", "history"),
     "frames": _tuple_of("frames", "frame"),
     "workers": _tuple_of("workers", "worker"),
+    "heads": Loader._heads,  # noqa: SLF001
+    "steps": Loader._steps,  # noqa: SLF001
     "inbox": Loader._inbox,  # noqa: SLF001
     "feed": Loader._feed,  # noqa: SLF001
     "feed_bounds": Loader._feed_bounds,  # noqa: SLF001

@@ -6,8 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any, Final
 
+from msgspec.structs import astuple
+
 from flowfabric.model.indexes import Placement, claimable, opens, route_of
 from flowfabric.model.machine import Effect, Move, Workspace
+from flowfabric.model.machine.steps import head_of
 from flowfabric.model.presence import forget_at, presence, presence_key, unwritten
 from flowfabric.model.records import Event, Execution, Payload, Route
 from flowfabric.storage.sql.codec import decode, encode
@@ -273,6 +276,17 @@ def _owned(kind: str) -> Save:
     return save
 
 
+def _steps(saver: Saver, changes: list[Change]) -> Plan[None]:
+    put = [
+        (saver.key(key[0]), *astuple(head_of(new)), encode(new)) for key, _, new in changes if new is not None
+    ]
+    if put:
+        yield Write("put step", put)
+    gone = [(saver.key(key[0]), key[1]) for key, _, new in changes if new is None]
+    if gone:
+        yield Write("drop step", gone)
+
+
 def _lanes(saver: Saver, changes: list[Change]) -> Plan[None]:
     for key, _, new in changes:
         saver.memory.lanes[key[0]] = new
@@ -297,13 +311,11 @@ _SAVERS: Final[dict[str, Save]] = {
     "payload": Saver._payloads,  # noqa: SLF001
     "waitpoint": Saver._waitpoints,  # noqa: SLF001
     "memo": Saver._memos,  # noqa: SLF001
+    "step": _steps,
     "lane": _lanes,
     "worker": Saver._workers,  # noqa: SLF001
     **{kind: _plain(kind) for kind in ("keyring", "token", "kind", "kind_names", "kind_namespaces")},
-    **{
-        kind: _owned(kind)
-        for kind in ("result", "attempt", "suspension", "signal", "stream", "summary", "step")
-    },
+    **{kind: _owned(kind) for kind in ("result", "attempt", "suspension", "signal", "stream", "summary")},
 }
 _EFFECTS: Final[dict[str, Callable[[Saver, list[Effect]], Plan[None]]]] = {
     "frame": Saver._frames,  # noqa: SLF001

@@ -42,8 +42,10 @@ FETCH: Final[dict[str, LiteralString]] = {
     "attempt*": f"select i, rec from attempt where {_BY_ID}",
     "waitpoint*": f"select id, rec from waitpoint where {_BY_ID}",
     "signal*": f"select n, rec from signal where {_BY_ID} and waitpoint = ?",
-    "step*": f"select name, rec from step where {_BY_ID}",
-    # Index questions.
+    # Index questions. Steps are listed by an index that holds all but their results.
+    "heads": f"select name, call_index, at, encoding, size from step where {_BY_ID} order by call_index, name",
+    "steps": f"select name, call_index, at, encoding, size from step where {_BY_ID} "
+    "and (call_index, name) > (?, ?) order by call_index, name limit ?",
     "routes": "select id, lane, kind, capabilities, waiting from route where lane = ? and waiting > 0",
     "leases": "select id, k, rec from execution where holder = ? and claim_id = ?",
     "all leases": "select id, k, rec from execution where holder = ?",
@@ -135,8 +137,9 @@ WRITE: Final[dict[str, LiteralString]] = {
     "put summary": "insert into summary (k, attempt, rec) values (?, ?, ?) "
     "on conflict (k, attempt) do update set rec = excluded.rec",
     "delete summary": "delete from summary where k = ?",
-    "put step": "insert into step (k, name, rec) values (?, ?, ?) "
-    "on conflict (k, name) do update set rec = excluded.rec",
+    "put step": "insert into step (k, name, call_index, at, encoding, size, rec) values (?, ?, ?, ?, ?, ?, ?) "
+    "on conflict (k, name) do update set call_index = excluded.call_index, at = excluded.at, "
+    "encoding = excluded.encoding, size = excluded.size, rec = excluded.rec",
     "drop step": "delete from step where k = ? and name = ?",
     "delete step": "delete from step where k = ?",
     "put memo": "insert into memo (key, expires, rec) values (?, ?, ?) "

@@ -10,7 +10,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import resources
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
+
+import msgspec
 
 from flowfabric.model.errors import (
     Corruption,
@@ -130,12 +132,19 @@ def migrate(db: sqlite3.Connection, path: str) -> int:
         db.execute(f"pragma application_id = {APPLICATION_ID}")
     if version > newest:
         raise SchemaTooNew(f"{path} has schema {version}; this FlowFabric knows {newest}: upgrade it first")
+    db.create_function("packed", 2, _packed, deterministic=True)
     for number, script in known:
         if number > version:
             for statement in _statements(script):
                 db.execute(statement)
             db.execute(f"pragma user_version = {number}")
     return newest
+
+
+def _packed(record: bytes, place: int) -> str | int:
+    """Read a field of a packed record, for migrations; of bytes, how many there are."""
+    value: Any = msgspec.msgpack.decode(record)[place]
+    return len(value) if isinstance(value, bytes) else value
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -114,6 +114,16 @@ def history(execution_id: str) -> str:
     return f"ff:{execution_id}:history"
 
 
+def steps(execution_id: str) -> str:
+    """Where the names of its steps lie, by call."""
+    return f"ff:{execution_id}:steps"
+
+
+def heads(execution_id: str) -> str:
+    """Where all but the results of its steps lies, by name."""
+    return f"ff:{execution_id}:heads"
+
+
 def frames(execution_id: str, attempt: int) -> str:
     """Where the frames of an attempt lie."""
     return f"ff:{execution_id}:frames:{attempt}"

@@ -9,7 +9,7 @@ from flowfabric.model.contracts.base import Need
 from flowfabric.model.contracts.reads import FeedEntry
 from flowfabric.model.machine import Head, Wishes, Workspace
 from flowfabric.model.records import Execution, Payload
-from flowfabric.storage.valkey import keys, lists
+from flowfabric.storage.valkey import keys, lists, stored_steps
 from flowfabric.storage.valkey.codec import decode, told
 from flowfabric.storage.valkey.executions import arrived, newest
 from flowfabric.storage.valkey.keys import Layout
@@ -154,6 +154,10 @@ class Loader:
         (rows,) = yield [("XRANGE", keys.frames(execution_id, attempt), low, high, "COUNT", count)]
         self.space.learn(("frames", key), tuple(decode("frame", row[1][1]) for row in rows))
 
+    def _steps(self, key: Row) -> Plan[None]:
+        heads = yield from stored_steps.page(self.layout, *key)
+        self.space.learn(("steps", key), heads)
+
     def _workers(self, key: Row) -> Plan[None]:
         (flat,) = yield [("HGETALL", self.layout.common + keys.WORKERS)]
         found = {tuple(flat[at].decode().split("\0")): flat[at + 1] for at in range(0, len(flat), 2)}
@@ -242,6 +246,7 @@ _SPECIAL: Final[dict[str, Callable[[Loader, Row], Plan[None]]]] = {
     "feed_bounds": Loader._feed_bounds,  # noqa: SLF001
     "frames": Loader._frames,  # noqa: SLF001
     "workers": Loader._workers,  # noqa: SLF001
+    "steps": Loader._steps,  # noqa: SLF001
     "inbox": Loader._inbox,  # noqa: SLF001
     "due": Loader._due,  # noqa: SLF001
     "executions": Loader._listed,  # noqa: SLF001

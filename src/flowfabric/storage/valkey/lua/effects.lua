@@ -68,7 +68,7 @@ function ff.effects.trim(_, id, attempt, keep)
 end
 
 function ff.effects.drop_steps(space, id)
-  redis.call('DEL', ff.keys.steps(id), (space.keys.place('step', id, '')))
+  redis.call('DEL', ff.keys.steps(id), ff.keys.heads(id), (space.keys.place('step', id, '')))
 end
 
 -- Remember which lines of the feed tell of something that is gone, many in one call.
@@ -86,7 +86,9 @@ end
 -- All that belongs to an execution goes with it (space:drop); the feed tells of it for a while longer.
 function ff.effects.purge(space, id, attempts)
   ff.settle(space.call)
-  local place, gone = space.keys.place, {ff.keys.execution(id), ff.keys.input(id), ff.keys.policy(id), ff.keys.steps(id)}
+  local place, gone = space.keys.place, {
+    ff.keys.execution(id), ff.keys.input(id), ff.keys.policy(id), ff.keys.steps(id), ff.keys.heads(id),
+  }
   for _, kind in ipairs({'attempt', 'suspension', 'waitpoint', 'stream', 'summary', 'step'}) do
     gone[#gone + 1] = place(kind, id, '')
   end

@@ -14,6 +14,7 @@ function keys.input(id) return 'ff:' .. id .. ':input' end
 function keys.policy(id) return 'ff:' .. id .. ':policy' end
 function keys.history(id) return 'ff:' .. id .. ':history' end          -- list of positions in the feed
 function keys.steps(id) return 'ff:' .. id .. ':steps' end              -- zset by call: names of stored steps
+function keys.heads(id) return 'ff:' .. id .. ':heads' end              -- hash: of each stored step all but its result
 function keys.frames(id, attempt) return 'ff:' .. id .. ':frames:' .. attempt end
 function keys.partition(id)                                             -- zset by text: its executions' uuids
   return 'ff:' .. string.match(id, '^{[^}]*}') .. ':ids'

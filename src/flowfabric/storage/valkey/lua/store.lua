@@ -97,7 +97,9 @@ function ff.after_put.lane(space, staged)
 end
 
 function ff.after_put.step(_, staged)
-  redis.call('ZADD', ff.keys.steps(staged.a), staged.record.call_index, staged.b)
+  local step = staged.record
+  redis.call('ZADD', ff.keys.steps(staged.a), step.call_index, staged.b)
+  redis.call('HSET', ff.keys.heads(staged.a), staged.b, cmsgpack.pack({step.at, step.encoding, #step.result}))
 end
 
 function ff.after_put.waitpoint(space, staged)
@@ -113,7 +115,10 @@ local function write(space, staged)
   local key, field, record = staged.key, staged.field, staged.record
   if not record then
     if field then redis.call('HDEL', key, field) else redis.call('DEL', key) end
-    if staged.kind == 'step' then redis.call('ZREM', ff.keys.steps(staged.a), field) end
+    if staged.kind == 'step' then
+      redis.call('ZREM', ff.keys.steps(staged.a), field)
+      redis.call('HDEL', ff.keys.heads(staged.a), field)
+    end
     return
   end
   if field then redis.call('HSET', key, field, ff.pack(record)) else redis.call('SET', key, ff.pack(record)) end

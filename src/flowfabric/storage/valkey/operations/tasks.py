@@ -5,6 +5,7 @@ from __future__ import annotations
 from flowfabric.model.contracts.lease import Task
 from flowfabric.model.machine import Workspace
 from flowfabric.model.machine.claim import plain_task, task_of
+from flowfabric.model.machine.steps import head_of
 from flowfabric.model.records import Execution, Payload, SignalRef, Suspension
 from flowfabric.storage.valkey.codec import decode
 from flowfabric.storage.valkey.executions import leased
@@ -37,4 +38,4 @@ def _learn_more(space: Workspace, run: Execution, reply: Reply) -> None:
     steps = [decode("step", data) for data in reply.list("steps")]
     for step in steps:
         space.learn(("step", (run.execution_id, step.name)), step)
-    space.learn(("step*", (run.execution_id,)), [(step.name,) for step in steps])
+    space.learn(("heads", (run.execution_id,)), tuple(head_of(step) for step in steps))

@@ -12,21 +12,14 @@ local function keep_steps(space, run, command)
     if run.step_count ~= 0 then space:emit('drop_steps', run.execution_id) end
     return 0, 0
   end
-  local steps, first = space:children('step', run.execution_id), nil
-  for i = 1, #steps do
-    if steps[i].name == command.from_step then first = steps[i].call_index end
-  end
+  local order = ff.keys.steps(run.execution_id)
+  local first = redis.call('ZSCORE', order, command.from_step)
   if not first then
     ff.refuse('not_found', {}, 'from_step', 'no step named ' .. command.from_step .. ' is stored')
   end
-  local kept = #steps
-  for i = 1, #steps do
-    if steps[i].call_index >= first then
-      space:put('step', false, run.execution_id, steps[i].name)
-      kept = kept - 1
-    end
-  end
-  return kept, first
+  local dropped = redis.call('ZRANGE', order, first, '+inf', 'BYSCORE')
+  for i = 1, #dropped do space:put('step', false, run.execution_id, dropped[i]) end
+  return run.step_count - #dropped, tonumber(first)
 end
 
 ff.operation('ff_replay_execution', 'Replay', function(space, command)
