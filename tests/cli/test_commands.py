@@ -72,6 +72,20 @@ async def test_what_fails_ends_with_one_and_says_why(place: Place, ff: Ff) -> No
     assert await ff.json("ps", "--state", "completed") == []
 
 
+async def test_inspecting_a_failure_shows_the_tracebacks_of_its_attempts(place: Place, ff: Ff) -> None:
+    policy = {"retry_policy": {"max_retries": 1, "backoff": {"type": "fixed", "delay_ms": 0}}}
+    async with place.runtime(refuse):
+        execution_id = await place.submit("refuse", {"text": "out of \x1b[31mpaper"}, policy=policy)
+        await place.ended(execution_id)
+    page = (await ff("inspect", execution_id)).out
+    shown = page.partition("\ntraceback of attempt 0 to 1\n")[2].splitlines()
+    assert shown[0] == "  Traceback (most recent call last):", page
+    assert "in refuse" in shown[1]
+    assert shown[-1] == "  ValueError: out of  [31mpaper"  # nothing that a terminal would obey
+    attempts = (await ff.json("inspect", execution_id))["attempts"]
+    assert ["in refuse" in each["failure_detail"] for each in attempts] == [True, True]
+
+
 async def test_input_comes_from_files_and_pipes(place: Place, ff: Ff, tmp_path: Any) -> None:
     path = tmp_path / "input.json"
     path.write_text('{"name": "Ben"}', "utf-8")

@@ -94,7 +94,7 @@ async def test_a_worker_says_what_it_does(place: Place, tmp_path: Path) -> None:
         execution_id = await place.submit("greet", {"nmae": "Ada"})
         failed = json.loads(await until(worker, "failed"))
         wanted = f"greet of {execution_id} failed (attempt 0, invalid_input): name"
-        assert (failed["level"], failed["message"].startswith(wanted)) == ("info", True), failed
+        assert (failed["level"], failed["message"].startswith(wanted)) == ("error", True), failed
         worker.send_signal(signal.SIGTERM)
         assert "stops" in json.loads(await until(worker, "stops"))["message"]
         assert await worker.wait() == 0

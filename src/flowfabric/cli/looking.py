@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, Final
 
 import msgspec
@@ -10,6 +11,7 @@ from msgspec import Struct
 from flowfabric.app.views import explanation_of
 from flowfabric.cli.desk import Desk, command
 from flowfabric.cli.listing import show_waitpoints
+from flowfabric.cli.screen import printable
 from flowfabric.engine import every_step
 from flowfabric.model.contracts.reads import (
     Describe,
@@ -161,6 +163,7 @@ def _parts(desk: Desk, found: Everything, now: int) -> None:
             for each in found.attempts
         ]  # fmt: skip
         desk.screen.table(("", "type", "became", "worker", "started", "took", "failure"), rows, "  ")
+        _tracebacks(desk, found.attempts)
     if found.steps:
         desk.screen.line("\nsteps")
         rows_of_steps = [(each.name, since(each.at, now), _result(each)) for each in found.steps]
@@ -168,6 +171,17 @@ def _parts(desk: Desk, found: Everything, now: int) -> None:
     if found.waitpoints:
         desk.screen.line("\nwaitpoints")
         show_waitpoints(desk, found.waitpoints, "  ")
+
+
+def _tracebacks(desk: Desk, attempts: tuple[Attempt, ...]) -> None:
+    """Show the traceback of each failed attempt; one that several attempts in a row share is shown once."""
+    for detail, same in itertools.groupby(attempts, key=lambda each: each.failure_detail):
+        if detail:
+            indexes = [str(each.index) for each in same]
+            which = f"attempt {indexes[0]}" + (f" to {indexes[-1]}" if indexes[1:] else "")
+            desk.screen.line(f"\ntraceback of {which}")
+            for line in detail.splitlines():
+                desk.screen.line(f"  {printable(line)}".rstrip())
 
 
 def _when(at: int, now: int) -> str:

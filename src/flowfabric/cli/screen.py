@@ -91,7 +91,7 @@ class Screen:
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "") -> None:
         """Write rows under a head, each column as wide as it needs to be and as the terminal allows."""
-        clean = [[_one_line(cell) for cell in row] for row in (head, *rows)]
+        clean = [[printable(cell) for cell in row] for row in (head, *rows)]
         wanted = [max(map(len, column)) for column in zip(*clean, strict=True)]
         used = [any(column) for column in zip(*clean[1:], strict=True)] or [True] * len(head)
         kept = max((place for place, name in enumerate(head, 1) if name in IDS), default=1)
@@ -108,7 +108,7 @@ class Screen:
         shown = {name: value for name, value in values.items() if value}
         wide = max(map(len, shown), default=0)
         for name, value in shown.items():
-            self.line(f"{indent}{self.paint(name.ljust(wide), 'dim')}{GAP}{self.state(value)}")
+            self.line(f"{indent}{self.paint(name.ljust(wide), 'dim')}{GAP}{self.state(printable(value))}")
 
 
 class Picture(Screen):
@@ -161,5 +161,6 @@ def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
-def _one_line(text: str) -> str:
+def printable(text: str) -> str:
+    """Replace what a terminal would take for commands by spaces."""
     return "".join(letter if letter.isprintable() else " " for letter in text)

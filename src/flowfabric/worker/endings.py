@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Collection
-from typing import Final, TypeVar
+from types import TracebackType
+from typing import Final, TypeVar, overload
 
 import msgspec
 from msgspec import Struct
@@ -31,6 +32,7 @@ from flowfabric.worker.tasks import ClaimedTask
 log = logging.getLogger("flowfabric.worker")
 
 E = TypeVar("E", bound=BaseException)
+ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
 _CATEGORIES: Final[tuple[tuple[type[BaseException], str], ...]] = (
     (InvalidArguments, "invalid_input"),
@@ -55,13 +57,7 @@ def ending(task: ClaimedTask, error: BaseException) -> Fail | Release | None:
         if not isinstance(stop, Stopping):
             return None
         return Release(execution_id=task.execution_id, fence=task.task.fence, reason=str(stop))
-    failed = failure(task, error)
-    # No more than information: the run keeps the reason and the traceback, and a retry may follow.
-    log.info(
-        "%s of %s failed (attempt %d, %s): %s",
-        task.execution_kind, task.execution_id, task.attempt_index, failed.category, failed.reason,
-    )  # fmt: skip
-    return failed
+    return failure(task, error)
 
 
 def inside(error: BaseException | None, kind: type[E]) -> E | None:
@@ -145,12 +141,25 @@ def detail_of(error: BaseException) -> str:
     """Return the traceback, as it was where the handler ran, without our own part of it."""
     if isinstance(error.__cause__, RemoteError):
         return str(error.__cause__)
+    return "".join(traceback.format_exception(*traceback_of(error)))
+
+
+@overload
+def traceback_of(error: BaseException) -> ExceptionInfo: ...
+@overload
+def traceback_of(error: BaseException | None) -> ExceptionInfo | None: ...
+
+
+def traceback_of(error: BaseException | None) -> ExceptionInfo | None:
+    """Return an exception and its traceback, without our own part of it, as loggers take them."""
+    if error is None:
+        return None
     frames = error.__traceback__
     while frames is not None and "flowfabric/worker/" in frames.tb_frame.f_code.co_filename.replace(
         "\\", "/"
     ):
         frames = frames.tb_next
-    return "".join(traceback.format_exception(type(error), error, frames or error.__traceback__))
+    return type(error), error, frames or error.__traceback__
 
 
 def _cut(text: str, most: int) -> str:

@@ -21,7 +21,7 @@ from flowfabric.model.errors import FlowFabricError, InvalidInput, StoreClosed, 
 from flowfabric.storage import open_store
 from flowfabric.storage.base import Commands, Upkeep
 from flowfabric.worker.context import Context, Submitter
-from flowfabric.worker.endings import ending, inside, refusal
+from flowfabric.worker.endings import ending, inside
 from flowfabric.worker.executors import ProcessCrashed, Processes, interruptible
 from flowfabric.worker.faults import (
     DeadlinePassed,
@@ -29,10 +29,10 @@ from flowfabric.worker.faults import (
     InvalidArguments,
     LeaseLost,
     Stopping,
-    is_loss,
 )
 from flowfabric.worker.handlers import Executor, Handler, Resolver, WorkerSettings
 from flowfabric.worker.layers import Layer
+from flowfabric.worker.outcomes import Outcomes
 from flowfabric.worker.remote import Facts
 from flowfabric.worker.sending import Backoff, transient
 from flowfabric.worker.stopping import REMINDER_SECONDS, log_grace, names_of, stop_signals
@@ -51,7 +51,7 @@ LAST_SECONDS: Final = 1.0
 class Running(Interrupt):
     """One task and the handler that works on it."""
 
-    __slots__ = ("began", "context", "handler", "job", "task")
+    __slots__ = ("began", "context", "failure", "handler", "job", "task")
 
     def __init__(self, task: ClaimedTask, handler: Handler) -> None:
         self.error = self.on_interrupt = None
@@ -59,6 +59,8 @@ class Running(Interrupt):
         self.task = task
         self.handler = handler
         self.context: Context | None = None
+        self.failure: BaseException | None = None
+        """What the handler raised."""
         self.job: asyncio.Task[None] | None = None
 
     def stop(self, error: Interrupted) -> None:
@@ -132,13 +134,10 @@ class Runtime:
         self._by_signal = False
         self._guard: asyncio.Task[Any] | None = None
         """Does nothing. When somebody cancels all tasks of the event loop, this one is cancelled, too."""
-        self._telling = 0
-        """Ends of handlers that the store has not answered yet."""
         self._progress = asyncio.Event()
         """Set whenever something has ended that a stopping worker waits for."""
-        self._again: set[asyncio.Task[None]] = set()
-        """Ends that are told again."""
         self._claiming: asyncio.Task[None] | None = None
+        self._outcomes: Outcomes
         self._asking = False
         """Whether tasks may be on their way, which are given back when they come."""
         self._processes = Processes()
@@ -175,6 +174,7 @@ class Runtime:
             permits=2 * (settings.concurrency + settings.prefetch) + 1,
         )  # fmt: skip
         await self._stack.enter_async_context(self.worker)
+        self._outcomes = Outcomes(self.worker.outbox, self._changed)
         self._stack.push_async_callback(self._processes.close)
         self._guard = asyncio.create_task(asyncio.Event().wait(), name="flowfabric-guard")
         self._stack.callback(self._guard.cancel)
@@ -217,21 +217,23 @@ class Runtime:
         """
         limit = self._grace if grace is None else seconds(grace, "grace")
         self._stopping.set()
-        if self._claiming is not None and not self._claiming.done() and not self._running:
+        if self._claiming is None:
+            return
+        if not self._claiming.done() and not self._running:
             log.info("%s stops; nothing runs", self.worker.instance_id)
         try:
-            await self._end_claiming()
+            await self._end_claiming(self._claiming)
             await self._release_ahead()
             await self._wait_out(limit)
         finally:
+            self._claiming.cancel()
             await self._give_back()
 
-    async def _end_claiming(self) -> None:
-        if self._claiming is not None:
-            if self._asking:
-                await asyncio.wait({self._claiming}, timeout=LAST_SECONDS)
-            self._claiming.cancel()
-            await asyncio.gather(self._claiming, return_exceptions=True)
+    async def _end_claiming(self, claiming: asyncio.Task[None]) -> None:
+        if self._asking:
+            await asyncio.wait({claiming}, timeout=LAST_SECONDS)
+        claiming.cancel()
+        await asyncio.gather(claiming, return_exceptions=True)
 
     async def _release_ahead(self) -> None:
         ahead = [*self._ahead]
@@ -249,8 +251,6 @@ class Runtime:
 
     async def _give_back(self) -> None:
         """Interrupt what still runs and release it; nothing that the worker leaves unfinished counts as failed."""
-        if self._claiming is not None:
-            self._claiming.cancel()
         await self._release_ahead()
         if self._running:
             log.warning("%s gives back %s", self.worker.instance_id, names_of(self._running.values()))
@@ -267,7 +267,7 @@ class Runtime:
     @property
     def _busy(self) -> bool:
         """Whether handlers run, or the store has yet to answer how some have ended."""
-        return bool(self._running or self._telling or self._again)
+        return bool(self._running) or self._outcomes.pending
 
     async def _wait(self, timeout: float, while_: Callable[[], bool]) -> None:  # noqa: ASYNC109 - the wait itself is the purpose
         with contextlib.suppress(TimeoutError):
@@ -337,6 +337,11 @@ class Runtime:
                 running.lose(task.hold.loss)
             task.hold.on_loss = running.lose
 
+    def _changed(self) -> None:
+        """Something has ended: there may be room for another task."""
+        self._room.set()
+        self._progress.set()
+
     # One task.
 
     async def _work(self, running: Running) -> None:
@@ -355,56 +360,10 @@ class Runtime:
             if command is None:
                 running.task.let_go("its handler")
             else:
-                self._telling += 1
-                self.worker.outbox.tell(command, partial(self._told, running.task, command))
-            self._room.set()
-            self._progress.set()
+                self._outcomes.tell(running.task, command, running.failure)
+            self._changed()
             if self._ahead:
                 self._start()
-
-    def _told(self, task: ClaimedTask, command: Complete | Fail | Release, reply: Any) -> None:
-        """The store has answered: the task is over, or is told again."""
-        self._telling -= 1
-        if isinstance(reply, BaseException):
-            job = asyncio.get_running_loop().create_task(self._tell(task, command, reply))
-            self._again.add(job)
-            job.add_done_callback(self._told_again)
-        else:
-            self._over(task)
-        self._progress.set()
-
-    def _told_again(self, job: asyncio.Task[None]) -> None:
-        self._again.discard(job)
-        self._progress.set()
-
-    def _over(self, task: ClaimedTask) -> None:
-        """Let a task go; there may be room for another one now."""
-        task.let_go("its handler")
-        self._room.set()
-
-    async def _tell(
-        self, task: ClaimedTask, command: Complete | Fail | Release, error: BaseException
-    ) -> None:
-        """Tell the store how the handler ended, again and again while the lease lives."""
-        try:
-            if transient(error) or isinstance(error, asyncio.CancelledError):
-                await self.worker.outbox.send(command, task.hold)
-            elif isinstance(command, Complete) and isinstance(error, FlowFabricError) and not is_loss(error):
-                # The result itself is refused, too large for instance: that is a failure of the handler.
-                await self.worker.outbox.send(refusal(task, error), task.hold)
-            else:
-                self._lost(task, command, error)
-        except Exception as last:  # noqa: BLE001 - whatever it is, it is logged, and the lease expires
-            self._lost(task, command, last)
-        finally:
-            self._over(task)
-
-    @staticmethod
-    def _lost(task: ClaimedTask, command: Complete | Fail | Release, error: BaseException) -> None:
-        defect = None if isinstance(error, FlowFabricError) else error
-        log.warning(
-            "%s: %s was refused: %s", task.execution_id, type(command).__name__, error, exc_info=defect
-        )
 
     async def _outcome(self, running: Running) -> Complete | Fail | Release | None:
         """Run the handler; return what is to be told, or nothing when the task is not ours any more."""
@@ -422,6 +381,7 @@ class Runtime:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever it is, the store is told
             self._note_cancellation(running, error)
+            running.failure = error
             return await self._failed(running, running.error or error)
         finally:
             if timer is not None:
