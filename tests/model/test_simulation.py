@@ -75,7 +75,7 @@ async def test_the_driver_reaches_the_success_of_every_operation() -> None:
     good: Counter[type[Command[Any]]] = Counter()
     codes: Counter[str] = Counter()
     seed = 0
-    while seed < 40 or (set(MAKERS) - good.keys() and seed < 400):
+    while seed < 40 or (set(MAKERS) - good.keys() and seed < 4_000):
         simulation = Simulation(seed, bare(), every=30)
         await simulation.run(STEPS)
         for command, reply in simulation.exchanges:

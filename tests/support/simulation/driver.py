@@ -88,7 +88,7 @@ ENDED: Final[tuple[tuple[int, Kind], ...]] = (
 )
 FITTING: Final[dict[str, tuple[tuple[int, Kind], ...]]] = {
     "waiting": (
-        (10, Claim), (3, GrantAndClaim), (2, IssueClaimGrant), (3, ClaimGranted), (3, ClaimResumed), (1, Block),
+        (10, Claim), (3, GrantAndClaim), (5, IssueClaimGrant), (3, ClaimGranted), (3, ClaimResumed), (1, Block),
         (1, Unblock), (1, Pause), (2, Unpause), (1, ChangePriority), (1, Cancel), (1, UnpauseLane),
     ),
     "delayed": ((3, PromoteDelayed), (1, Pause), (2, Claim), (1, GrantAndClaim), (1, ChangePriority), (1, Cancel)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flowfabric.model.contracts.access import CreateToken, DeleteToken, ListTokens, SignLink
 from support.simulation.making import Hand, maker
 
-IDS = tuple(f"00000000-0000-4000-8000-00000000000{n}" for n in range(4))
+IDS = tuple(f"00000000-0000-4000-8000-00000000000{n}" for n in range(2))
 
 
 @maker(CreateToken)
