@@ -9,11 +9,11 @@ import pytest
 
 import flowfabric
 from flowfabric import Context, FlowFabric
-from flowfabric.app.options import Options
 from flowfabric.app.run import Run
 from flowfabric.app.sync import SyncFlowFabric
 from flowfabric.app.views import Status
 from flowfabric.app.working import AppWorker
+from flowfabric.worker.options import Options
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TABLES = ("from_arq", "from_celery")

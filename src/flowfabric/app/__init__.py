@@ -12,12 +12,12 @@ from flowfabric.app.errors import (
     TaskSkipped,
     UnknownTask,
 )
-from flowfabric.app.options import Backoff, Options
 from flowfabric.app.run import Run
 from flowfabric.app.sync import SyncFlowFabric, SyncRun
 from flowfabric.app.views import AttemptStarted, Explanation, Frame, Status
 from flowfabric.app.working import AppWorker
 from flowfabric.worker.calls import Call
+from flowfabric.worker.options import Backoff, Options
 
 __all__ = [
     "AppWorker",

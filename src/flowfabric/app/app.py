@@ -10,7 +10,6 @@ from typing import Any, Final, Self, TypeVar, Unpack, overload
 
 from flowfabric.app.connection import Connection
 from flowfabric.app.dependencies import Factory
-from flowfabric.app.options import NOTHING, Options, SubmitOptions, TaskOptions
 from flowfabric.app.run import PATIENCE_SECONDS, Home, Run
 from flowfabric.app.submitter import Core, Submitter
 from flowfabric.app.sync import SyncFlowFabric
@@ -21,6 +20,7 @@ from flowfabric.model.errors import invalid
 from flowfabric.storage.base import Commands
 from flowfabric.worker.handlers import Executor, WorkerSettings, words
 from flowfabric.worker.layers import Layer
+from flowfabric.worker.options import NOTHING, Options, SubmitOptions, TaskOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")

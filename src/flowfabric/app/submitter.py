@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from flowfabric.app.connection import Connection
 from flowfabric.app.errors import SubmitRefused
-from flowfabric.app.options import NOTHING, Options
 from flowfabric.app.patience import patiently
 from flowfabric.app.run import Home, Run
 from flowfabric.app.submits import Submits
@@ -23,6 +22,7 @@ from flowfabric.model.limits import MAX_BATCH
 from flowfabric.storage.base import Commands
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker.calls import Call
+from flowfabric.worker.options import NOTHING, Options
 
 R = TypeVar("R")
 DEFAULT_NAMESPACE: Final = "default"

@@ -11,7 +11,6 @@ from contextlib import suppress
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overload
 
 from flowfabric.app.connection import Connection
-from flowfabric.app.options import Options, SubmitOptions
 from flowfabric.app.run import Run
 from flowfabric.app.submitter import Core, Submitter
 from flowfabric.app.views import AttemptStarted, Explanation, Frame, Status
@@ -19,6 +18,7 @@ from flowfabric.codecs import Duration
 from flowfabric.model.records import Event
 from flowfabric.worker.calls import Call
 from flowfabric.worker.context import Context
+from flowfabric.worker.options import Options, SubmitOptions
 from flowfabric.worker.sync_context import SyncContext
 
 P = ParamSpec("P")

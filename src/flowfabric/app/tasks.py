@@ -10,13 +10,13 @@ from typing import Any, Union, get_args, get_origin
 
 from flowfabric.app.dependencies import Factory, provided
 from flowfabric.app.errors import UnknownTask
-from flowfabric.app.options import Options
 from flowfabric.codecs import Codec, Signature
 from flowfabric.codecs.signature import hints_of
 from flowfabric.model import checks
 from flowfabric.model.errors import invalid
 from flowfabric.worker.context import Context
 from flowfabric.worker.handlers import Executor, Handler
+from flowfabric.worker.options import Options
 from flowfabric.worker.sync_context import SyncContext
 
 DEFAULT_LANE = "default"

@@ -12,7 +12,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from flowfabric.app.dependencies import Opened
-from flowfabric.app.options import NOTHING, Options
 from flowfabric.app.run import Run
 from flowfabric.app.submitter import Core, Submitter
 from flowfabric.client import HttpClient
@@ -20,6 +19,7 @@ from flowfabric.model.limits import MAX_NAME_BYTES
 from flowfabric.worker.calls import Call
 from flowfabric.worker.handlers import WorkerSettings
 from flowfabric.worker.layers import Layer
+from flowfabric.worker.options import NOTHING, Options
 from flowfabric.worker.runtime import Runtime
 
 Hook = Callable[[], Any]
