@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
@@ -15,9 +15,11 @@ from flowfabric.app.run import Home, Run
 from flowfabric.app.submits import Submits
 from flowfabric.app.tasks import DEFAULT_LANE, Registry
 from flowfabric.codecs import EncodeFault, encode_value, millis
+from flowfabric.engine.kinds import KindCache
 from flowfabric.model import ids
 from flowfabric.model.contracts.create import Created, CreateExecution, Duplicate
 from flowfabric.model.errors import FlowFabricError, InvalidInput
+from flowfabric.model.kinds import with_defaults
 from flowfabric.model.limits import MAX_BATCH
 from flowfabric.storage.base import Commands
 from flowfabric.storage.minting import new_uuid
@@ -38,6 +40,8 @@ class Core:
     home: Home
     registry: Registry
     namespace: str
+    kinds: KindCache = field(default_factory=KindCache)
+    """What workers have published of tasks that are only known by name."""
 
     def on(self, connection: Connection) -> Core:
         """Return the same on another connection."""
@@ -69,7 +73,8 @@ class Submitter(Submits):
         declared = core.registry.by_kind.get(task) if isinstance(task, str) else core.registry.find(task)
         if declared is None:
             assert isinstance(task, str), "a function that is no task was refused"
-            return Call(self._prepared(task, NOTHING, b"", self._untyped(args, kwargs)), Any)
+            command = self._prepared(task, NOTHING, b"", self._untyped(args, kwargs))
+            return Call(replace(command, lane_id=self._options.lane or ""), Any, by_name=True)
         handler = core.registry.handler(declared)
         written = handler.signature.bind(args, kwargs)
         command = self._prepared(declared.kind, declared.options, declared.policy, written)
@@ -116,8 +121,12 @@ class Submitter(Submits):
 
     async def _submit(self, call: Call[R]) -> Run[R]:
         store = await self._core.connection.get()
-        command = _placed(call, store)
-        return self._run(call, await patiently(lambda: store.apply(command), SUBMIT_SECONDS))
+
+        async def send() -> Created | Duplicate:
+            (command,) = await self._commands([call], store)
+            return await store.apply(command)
+
+        return self._run(call, await patiently(send, SUBMIT_SECONDS))
 
     async def _submit_many(self, calls: list[Call[R]]) -> list[Run[R]]:
         store = await self._core.connection.get()
@@ -125,7 +134,7 @@ class Submitter(Submits):
         refusals: dict[int, FlowFabricError] = {}
         for start in range(0, len(calls), MAX_BATCH):
             part = calls[start : start + MAX_BATCH]
-            replies = await store.apply_many([_placed(call, store) for call in part])
+            replies = await store.apply_many(await self._commands(part, store))
             for place, (call, reply) in enumerate(zip(part, replies, strict=True), start):
                 if isinstance(reply, FlowFabricError):
                     refusals[place] = reply
@@ -134,6 +143,16 @@ class Submitter(Submits):
         if refusals:
             raise SubmitRefused(refusals)
         return runs
+
+    async def _commands(self, calls: Sequence[Call[Any]], store: Commands) -> list[CreateExecution]:
+        """Return what is sent for some calls, after one lookup of all kinds that are only known by name."""
+        named = {(each.command.namespace, each.command.execution_kind) for each in calls if each.by_name}
+        kinds = await self._core.kinds.find(store, sorted(named)) if named else {}
+        return [
+            with_defaults(placed, kinds[placed.namespace, placed.execution_kind]) if call.by_name else placed
+            for call in calls
+            for placed in (_placed(call, store),)
+        ]
 
     def _run(self, call: Call[R], reply: Created | Duplicate) -> Run[R]:
         duplicate = isinstance(reply, Duplicate)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
@@ -12,12 +13,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from flowfabric.app.dependencies import Opened
+from flowfabric.app.publishing import Publisher, kind_of_task
 from flowfabric.app.run import Run
 from flowfabric.app.submitter import Core, Submitter
 from flowfabric.client import HttpClient
+from flowfabric.model.contracts.kinds import PublishKind
 from flowfabric.model.limits import MAX_NAME_BYTES
 from flowfabric.worker.calls import Call
-from flowfabric.worker.handlers import WorkerSettings
+from flowfabric.worker.handlers import Handler, WorkerSettings
 from flowfabric.worker.layers import Layer
 from flowfabric.worker.options import NOTHING, Options
 from flowfabric.worker.runtime import Runtime
@@ -100,11 +103,20 @@ class AppWorker:
         store = await core.connection.get()
         stack.push_async_callback(_run, self._stops)
         await _run(self._starts)
+        await stack.enter_async_context(Publisher(store, self._kinds(handlers)))
         engine = not isinstance(store, HttpClient) if self._engine is None else self._engine
         return Runtime(
             store, handlers, self._settings, resolver=Opened(core.registry.factories, needed),
             layers=self._layers, url=core.connection.url, submitter=Children(core), engine=engine,
         )  # fmt: skip
+
+    def _kinds(self, handlers: Mapping[str, Handler]) -> list[PublishKind]:
+        """Describe the tasks for those who submit them by name."""
+        core, actor = self._core, self._settings.worker_id or socket.gethostname()
+        return [
+            kind_of_task(core.registry.by_kind[kind], handler, core.namespace, actor)
+            for kind, handler in handlers.items()
+        ]
 
 
 async def _run(hooks: Sequence[Hook]) -> None:

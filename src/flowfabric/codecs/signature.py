@@ -5,6 +5,7 @@ What is no such object binds whole to the first parameter; a sole `bytes` parame
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from types import NoneType, UnionType
@@ -131,6 +132,32 @@ class Signature:
         placed = [named.pop(name, self._parameters[name].default) for name in self._nameless]
         return placed, named
 
+    def schema(self) -> dict[str, Any] | None:
+        """Return the JSON Schema of the arguments, in the order of the function; none for a raw input of bytes.
+
+        A parameter whose type has no schema, such as one that only another codec can write, is any value.
+        """
+        if self._raw:
+            return None
+        described = [name for name, type_ in self.types.items() if _has_schema(type_)]
+        schemas, components = msgspec.json.schema_components(
+            [self.types[name] for name in described], ref_template="#/$defs/{name}"
+        )
+        known = dict(zip(described, schemas, strict=True))
+        properties = {name: dict(known.get(name, {})) for name in self._names}
+        for name in self._names:
+            if name not in self._required:
+                with contextlib.suppress(TypeError, ValueError):
+                    default = msgspec.to_builtins(self._parameters[name].default, str_keys=True)
+                    properties[name]["default"] = default
+        schema: dict[str, Any] = {
+            "type": "object",
+            "properties": properties,
+            "required": [name for name in self._names if name in self._required],
+            "additionalProperties": False,
+        }
+        return schema | ({"$defs": components} if components else {})
+
     def _given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Put names to the arguments of a call."""
         if not kwargs and len(args) == len(self._names) == len(self._places):
@@ -214,6 +241,14 @@ class Signature:
                 except TypeError as error:
                     raise TypeError(f"{self.name}: {name}: {error}") from error
             raise
+
+
+def _has_schema(type_: Any) -> bool:
+    try:
+        msgspec.json.schema(type_)
+    except Exception:  # noqa: BLE001 - types of other libraries may refuse in ways of their own
+        return False
+    return True
 
 
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:

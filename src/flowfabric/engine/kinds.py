@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Final
 
-from flowfabric.model.contracts.create import CreateExecution
 from flowfabric.model.contracts.kinds import FindKinds
 from flowfabric.model.errors import InvalidInput, NotFound
-from flowfabric.model.kinds import with_defaults
 from flowfabric.model.limits import MAX_KINDS_PER_LOOKUP
 from flowfabric.model.records import Kind
 from flowfabric.storage.base import Commands
@@ -22,23 +20,22 @@ Pair = tuple[str, str]
 
 
 class KindCache:
-    """Applies the defaults of kinds to submissions; kinds that nobody has published are remembered, too."""
+    """Finds kinds for submissions; that nobody has published one is remembered, too."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._kept: dict[Pair, tuple[float, Kind | None]] = {}
+        self._store: Commands | None = None
 
     def forget(self) -> None:
         """Look everything up again: a kind was published or deleted through this process."""
         self._kept.clear()
 
-    async def apply(self, store: Commands, commands: Sequence[CreateExecution]) -> list[CreateExecution]:
-        """Return the commands with the defaults of their kinds, after one lookup for all of them."""
-        kinds = await self.find(store, ((each.namespace, each.execution_kind) for each in commands))
-        return [with_defaults(each, kinds[each.namespace, each.execution_kind]) for each in commands]
-
     async def find(self, store: Commands, pairs: Iterable[Pair]) -> dict[Pair, Kind | None]:
         """Return the kind that holds for each pair, without schema and description."""
+        if store is not self._store:
+            self.forget()
+            self._store = store
         now = self._clock()
         found: dict[Pair, Kind | None] = {}
         missing: list[Pair] = []

@@ -21,3 +21,5 @@ class Call(Struct, Generic[R_co], frozen=True):
     """The type of its result."""
     codec: Codec | None = None
     """How its result is read; none: as the app does."""
+    by_name: bool = False
+    """Whether what was left out comes from the kind that a worker has published; its lane is empty until then."""

@@ -10,6 +10,7 @@ import msgspec
 
 from flowfabric.codecs import Duration, millis
 from flowfabric.model import checks
+from flowfabric.model.contracts.kinds import check_fairness_weight
 from flowfabric.model.errors import invalid
 from flowfabric.model.policy import parse_policy
 from flowfabric.worker.faults import RETRY, category_name
@@ -57,6 +58,7 @@ class TaskOptions(TypedDict, total=False):
     lane: str | None
     priority: int | None
     fairness_key: str | None
+    fairness_weight: int | None
     tags: Mapping[str, str] | None
     retries: int | None
     backoff: Duration | Backoff | None
@@ -84,6 +86,8 @@ class Options:
     """What is more urgent in a lane: from 0, the default, to 9000. Of two equals the older one is first."""
     fairness_key: str | None = None
     """On whose behalf it runs; it is stored, and nothing is decided by it yet."""
+    fairness_weight: int | None = None
+    """The share of the fairness key, from 1 to 1000; it is stored with the task, and nothing is decided by it yet."""
     tags: Mapping[str, str] | None = None
     """Words of yours to find runs by; those of a submission are added to the task's."""
     retries: int | None = None
@@ -129,6 +133,9 @@ class Options:
             raise invalid(
                 "priority", f"{self.priority!r} is no whole number; 0 to 9000, the higher the earlier"
             )
+
+        if self.fairness_weight is not None:
+            check_fairness_weight(self.fairness_weight)
 
     def tag_pairs(self) -> tuple[tuple[str, str], ...]:
         """Return the tags as commands carry them."""
