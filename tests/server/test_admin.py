@@ -147,7 +147,7 @@ async def test_one_rotation_at_a_time(api: Api, monkeypatch: pytest.MonkeyPatch)
         second.json["error"] == "too many concurrent admin_rotate calls (server max: 1); retry with backoff"
     )
     assert second.json["retryable"] is True
-    assert "kind" not in second.json
+    assert second.json["kind"] == second.json["code"] == "resource_exhausted"
     assert "retry-after" in second.headers
     assert (await rotate(api, "")).status == 400
     end.set()

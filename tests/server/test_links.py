@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from flowfabric.model.contracts.upkeep import RotateSecret
-from flowfabric.server.links import open_link
+from flowfabric.server.links import Link, open_link, question_page
+from flowfabric.server.routes.links import LONGEST_MS
 from flowfabric.server.settings import Settings
 from flowfabric.storage.minting import new_uuid
 from support.server import Api, Reply
@@ -134,7 +135,7 @@ async def test_every_changed_character_makes_it_worthless(api: Api) -> None:
     assert await state(api, execution_id) == "suspended"
 
 
-@pytest.mark.parametrize("nonsense", ["x", ".", "a.b", "%FF%FE", "a" * 7_000, "e30.e30", "..", "W10.W10"])
+@pytest.mark.parametrize("nonsense", ["x", ".", "a.b", "%C3%BF", "a" * 7_000, "e30.e30", "..", "W10.W10"])
 async def test_nonsense_is_no_link(api: Api, nonsense: str) -> None:
     assert (await api.get(f"/links/{nonsense}")).status == 404
     assert (await api.post(f"/links/{nonsense}")).status == 404
@@ -178,6 +179,8 @@ async def test_a_link_lives_through_a_rotation_as_long_as_its_grace(api: Api) ->
         ({"signal_name": None}, 422),
         ({"expires_in_ms": 0}, 422),
         ({"expires_in_ms": "1"}, 422),
+        ({"expires_in_ms": LONGEST_MS + 1}, 422),
+        ({"expires_in_ms": 2**53 - 1}, 422),
         ({"source_identity": "x" * 300}, 400),
     ],
 )
@@ -185,6 +188,31 @@ async def test_a_link_is_described_well(api: Api, fields: dict[str, Any], status
     execution_id, waitpoint_id = await waiting(api)
     reply = await link(api, execution_id, waitpoint_id, **fields)
     assert (reply.status, reply.json["code"]) == (status, "invalid_input")
+
+
+async def test_a_link_may_live_for_ten_years(api: Api) -> None:
+    _, where = await made(api, expires_in_ms=LONGEST_MS)
+    shown = await api.get(where)
+    assert shown.status == 200
+    assert b"Valid until" in shown.raw
+
+
+def test_an_older_link_may_name_a_time_that_no_calendar_holds() -> None:
+    link = Link("k", "e", "w", "approve", "", "admin", 2**53 - 1, "n")
+    assert b"9999-12-31 23:59 UTC" in question_page(link, "kind", "default", "")
+
+
+@pytest.mark.parametrize("host", ["evil.example", "localhost:1", ""])
+async def test_without_a_public_address_links_lead_to_where_the_server_listens(
+    serve: Serve, host: str
+) -> None:
+    api = await serve(token="t", api_token="t")
+    execution_id, waitpoint_id = await waiting(api)
+    reply = await api.call(
+        "POST", path(execution_id, "waitpoints", waitpoint_id, "link"),
+        {"signal_name": "approve", "expires_in_ms": 1_000}, headers={"Host": host} if host else {},
+    )  # fmt: skip
+    assert reply.json["url"].startswith(f"{api.base}/links/")
 
 
 async def test_an_approval_needs_a_waitpoint(api: Api) -> None:

@@ -83,6 +83,14 @@ def test_a_good_value(name: str, value: str, field: str, expected: Any) -> None:
     assert getattr(load(**{name: value}), field) == expected
 
 
+@pytest.mark.parametrize("blank", [" ", "\t\n", "   "])
+def test_a_token_of_blanks_is_refused(blank: str) -> None:
+    with pytest.raises(BadSetting, match="FF_API_TOKEN"):
+        load(FF_API_TOKEN=blank)
+    with pytest.raises(BadSetting, match="FF_API_TOKEN"):
+        Settings(api_token=blank).check()
+
+
 NUMBERS = {
     "u16": ["FF_FLOW_PARTITIONS", "FF_BUDGET_PARTITIONS", "FF_QUOTA_PARTITIONS", "FF_PORT", "FF_PROCESSES"],
     "u32": ["FF_MAX_CONCURRENT_STREAM_OPS", "FF_MAX_CONCURRENT_TAIL", "FF_POSTGRES_POOL_SIZE",

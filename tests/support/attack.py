@@ -1,6 +1,6 @@
 """What a server process costs while somebody attacks it: its memory, and how long `/livez` takes meanwhile.
 
-with started(tmp_path, *backend.flags, **backend.environ) as server:
+with started(tmp_path, *backend.flags) as server:
     server.wait_until_ready()
     ...  # data, warm-up
     with attacked(server) as attack, unread(server, request("GET", "/openapi.json"), 20):

@@ -114,7 +114,12 @@ async def served(store: Upkeep, port: int = 0, **options: Any) -> AsyncIterator[
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
     config = uvicorn.Config(
-        server.app, http=protocol_with(Limits()), ws="none", lifespan="off", log_config=None, access_log=False
+        server.app,
+        http=protocol_with(Limits(), server.unread),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
     )
     http = _Http(config)
     config.load()

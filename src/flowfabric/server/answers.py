@@ -95,7 +95,7 @@ _FAULT: Final = {"error": TEXT, "kind": TEXT, "code": TEXT, "retryable": YES_NO}
 SHAPES: Final[dict[str, Schema]] = {
     "Error": {
         **shape(
-            "kind field details limit_bytes route",
+            "field details limit_bytes route",
             error=TEXT, code=TEXT, retryable=YES_NO, request_id=TEXT, kind=TEXT, field=TEXT, details=ANY,
             limit_bytes=WHOLE, route=TEXT,
         ),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
@@ -27,13 +28,14 @@ GLANCES: Final = 4
 
 
 class Answer(Struct, frozen=True):
-    """A JSON answer; `raw` replaces the value by bytes, `response` by a whole response (streams)."""
+    """A JSON answer; `raw` replaces the value by bytes, `pieces` by a source of them, `response` by something live."""
 
     value: Any = None
     status: int = 200
     raw: bytes | None = None
     content_type: str = "application/json"
     headers: tuple[tuple[str, str], ...] = ()
+    pieces: AsyncGenerator[bytes, None] | None = None
     response: Any = None
 
 
@@ -61,6 +63,7 @@ class Call:
         "behalf",
         "body",
         "classic",
+        "held",
         "path",
         "principal",
         "receive",
@@ -84,6 +87,8 @@ class Call:
         self.body: Any = None
         """The decoded body."""
         self.request_id = request_id
+        self.held: AsyncExitStack
+        """What is given back when the answer has left."""
         self.receive: Any = None
         """The rest of the request, for handlers that wait: it tells when the client goes away."""
         self.behalf = ""

@@ -83,7 +83,7 @@ class HttpError(Exception):
         self.status = status
         self.error = error
         self.code = code
-        self.kind = kind
+        self.kind = kind or code
         self.retryable = retryable
         self.field = field
         self.details = details
@@ -93,10 +93,9 @@ class HttpError(Exception):
     def body(self, request_id: str) -> dict[str, Any]:
         """Return the JSON body."""
         body: dict[str, Any] = {
-            "error": self.error, "code": self.code, "retryable": self.retryable, "request_id": request_id,
+            "error": self.error, "code": self.code, "kind": self.kind, "retryable": self.retryable,
+            "request_id": request_id,
         }  # fmt: skip
-        if self.kind:
-            body["kind"] = self.kind
         if self.field:
             body["field"] = self.field
         if self.details:
@@ -142,7 +141,7 @@ def sent_as(field: str, form: Any) -> str:
 def refused_item(error: HttpError | FlowFabricError, form: Any = None) -> dict[str, Any]:
     """Show why one item of a batch was refused, where the others were not."""
     refusal = from_engine(error, classic=False, form=form) if isinstance(error, FlowFabricError) else error
-    body = {"error": refusal.error, "kind": refusal.kind or refusal.code, "code": refusal.code,
+    body = {"error": refusal.error, "kind": refusal.kind, "code": refusal.code,
             "retryable": refusal.retryable}  # fmt: skip
     if refusal.details:
         body["details"] = refusal.details

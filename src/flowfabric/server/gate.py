@@ -1,7 +1,7 @@
 """The way in: every request passes here, in this order.
 
-Request id → route → method → token → namespace → size → body → handler → answer. What goes wrong on the way becomes the
-one error body; nothing but a defect of ours is a 500, and even that has the body.
+Request id → route → other sites → token → method → text → namespace → size → body → handler → answer. What goes wrong
+on the way becomes the one error body; nothing but a defect of ours is a 500, and even that has the body.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 import re
 import time
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final, get_args
 from urllib.parse import unquote_to_bytes
 
@@ -19,12 +21,14 @@ from flowfabric.model import checks
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.server import audit, records
 from flowfabric.server.auth import authorize
-from flowfabric.server.call import Answer, Call, encode
+from flowfabric.server.call import Answer, Call
+from flowfabric.server.crosssite import CrossSite
 from flowfabric.server.errors import BAD_SHAPE, HttpError, from_engine
 from flowfabric.server.logs import EXECUTION, REQUEST
-from flowfabric.server.query import decode_query
+from flowfabric.server.query import check_path, check_query, decode_query, text_of
 from flowfabric.server.roles import Need, Principal, Role
 from flowfabric.server.routing import Endpoint, Router, endpoints
+from flowfabric.server.sending import Outgoing
 from flowfabric.storage.minting import new_uuid
 
 if TYPE_CHECKING:
@@ -47,6 +51,7 @@ class Gate:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._router = Router(endpoints())
+        self._cross_site = CrossSite(server.settings.cors_origins, server.settings.public_url)
         self._decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -56,32 +61,30 @@ class Gate:
         begin = time.perf_counter()
         headers = dict(scope["headers"])
         request_id = _request_id(headers)
-        methods, path = self._router.find(scope.get("raw_path") or scope["path"].encode())
+        methods, parts = self._router.find(scope.get("raw_path") or scope["path"].encode())
+        path = {name: part.decode("utf-8", "replace") for name, part in parts.items()}
         route = methods.get("GET" if scope["method"] == "HEAD" else scope["method"])
         REQUEST.set(request_id)
         EXECUTION.set(path["id"] if route is not None and route.names_execution else "")
-        try:
-            answer = await self._answer(scope, receive, headers, request_id, methods, route, path)
-        except HttpError as error:
-            answer = _refusal(error, request_id)
-        except FlowFabricError as error:
-            refusal = from_engine(error, classic=bool(route and route.classic), form=route and route.body)
-            if refusal.status >= 500:
-                log.exception("%s %s failed", scope["method"], _template(route))
-            answer = _refusal(refusal, request_id)
-        except Exception:
-            log.exception("a defect while serving %s %s", scope["method"], _template(route))
-            refusal = HttpError(
-                500, "a defect of the server; nothing is lost", "internal_error", kind="internal_error"
-            )
-            answer = _refusal(refusal, request_id)
-        if route is not None and scope.get(audit.NEEDED, route.need) in audit.AUDITED:
-            code = answer.value["code"] if answer.status >= 400 and answer.raw is None else ""
-            audit.request(
-                route.method, route.path, path, scope.get(PRINCIPAL), answer.status, request_id, code
-            )
-        await _send(scope, receive, send, answer, request_id)
-        self._server.observe(scope["method"], _template(route), answer.status, time.perf_counter() - begin)
+        async with AsyncExitStack() as held:
+            try:
+                answer = await self._answer(scope, receive, headers, request_id, methods, route, parts, held)
+                response = answer.response or Outgoing(scope, answer, request_id)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is answered
+                answer = _refusal(_blamed(error, scope["method"], route), request_id)
+                response = Outgoing(scope, answer, request_id)
+            if route is not None and scope.get(audit.NEEDED, route.need) in audit.AUDITED:
+                code = answer.value["code"] if answer.status >= 400 and answer.raw is None else ""
+                audit.request(
+                    route.method, route.path, path, scope.get(PRINCIPAL), answer.status, request_id, code
+                )
+            status = answer.status
+            try:
+                await response(scope, receive, send)
+            except Exception:  # it has begun: all that is left is to break it off
+                log.exception("an answer broke off: %s %s", scope["method"], _template(route))
+                status = 500
+        self._server.observe(scope["method"], _template(route), status, time.perf_counter() - begin)
 
     async def _answer(
         self,
@@ -91,8 +94,10 @@ class Gate:
         request_id: str,
         methods: dict[str, Endpoint],
         route: Endpoint | None,
-        path: dict[str, str],
+        parts: dict[str, bytes],
+        held: AsyncExitStack,
     ) -> Answer:
+        self._cross_site.check(scope["method"], scope["headers"])
         need = _need(methods, route)
         principal = await self._server.admit(headers, need)
         scope[PRINCIPAL] = principal
@@ -105,8 +110,12 @@ class Gate:
                 405, f"use {allowed} here", "method_not_allowed", kind="method_not_allowed",
                 headers=(("allow", allowed),),
             )  # fmt: skip
+        path = check_path(parts)
+        check_query(scope["query_string"])
         call = Call(self._server, scope, principal, path, request_id)
+        call.held = held
         await _confine(call, route)
+        _check_encoding(scope["headers"])
         call.body = await self._body(route, headers, receive)
         call.receive = receive
         call.behalf = _behalf(headers, principal, route)
@@ -213,6 +222,16 @@ async def _read(route: Endpoint, headers: dict[bytes, bytes], receive: Receive) 
             return b"".join(chunks)
 
 
+def _check_encoding(headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """Refuse a body that is compressed."""
+    for name, value in headers:
+        if name == b"content-encoding" and value.strip().lower() not in {b"", b"identity"}:
+            raise HttpError(
+                415, f"{BAD_TYPE}: Content-Encoding is not understood; send the body as it is",
+                "unsupported_media_type", headers=(("accept-encoding", "identity"),),
+            )  # fmt: skip
+
+
 def _too_large(route: Endpoint) -> HttpError:
     return HttpError(
         413, "payload_too_large", "payload_too_large", kind="payload_too_large",
@@ -230,7 +249,7 @@ def _behalf(headers: dict[bytes, bytes], principal: Principal, route: Endpoint) 
     given = headers.get(ON_BEHALF, b"")
     if not given or principal.role is not Role.ADMIN or route.need is Need.ADMIN:
         return ""
-    return checks.name("actor", unquote_to_bytes(given).decode("utf-8", "replace"))
+    return checks.name("actor", text_of("actor", unquote_to_bytes(given)))
 
 
 def _need(methods: dict[str, Endpoint], route: Endpoint | None) -> Need | None:
@@ -245,22 +264,18 @@ def _template(route: Endpoint | None) -> str:
     return route.path if route else "unknown"
 
 
+def _blamed(error: Exception, method: str, route: Endpoint | None) -> HttpError:
+    """Say what an error means to the caller, and log what is not the caller's fault."""
+    if isinstance(error, HttpError):
+        return error
+    if isinstance(error, FlowFabricError):
+        refusal = from_engine(error, classic=bool(route and route.classic), form=route and route.body)
+        if refusal.status >= 500:
+            log.error("%s %s failed", method, _template(route), exc_info=error)
+        return refusal
+    log.error("a defect while serving %s %s", method, _template(route), exc_info=error)
+    return HttpError(500, "a defect of the server; nothing is lost", "internal_error")
+
+
 def _refusal(error: HttpError, request_id: str) -> Answer:
     return Answer(error.body(request_id), error.status, headers=error.all_headers())
-
-
-async def _send(scope: Scope, receive: Receive, send: Send, answer: Answer, request_id: str) -> None:
-    if answer.response is not None:
-        await answer.response(scope, receive, send)
-        return
-    data = b""
-    headers = [(b"x-request-id", request_id.encode())]
-    if answer.status != 204:
-        data = answer.raw if answer.raw is not None else encode(answer.value)
-        headers += [
-            (b"content-type", answer.content_type.encode()),
-            (b"content-length", str(len(data)).encode()),
-        ]
-    headers += [(name.encode(), value.encode("latin-1")) for name, value in answer.headers]
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else data})

@@ -23,6 +23,8 @@ from flowfabric.storage.base import Upkeep
 MAX_LENGTH: Final = 6_000
 UNSIGNED: Final = frozenset({"invalid_token", "waitpoint_not_found", "execution_not_found", "invalid_input"})
 """Refusals that tell nothing but that the link was not made here."""
+_LAST_MS: Final = 253_402_300_799_000
+"""The end of the year 9999, the last that a calendar holds: older links may name a later one."""
 CLOSED: Final = "closed"
 _STYLE: Final = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:36rem;margin:4rem auto;padding:0 1rem;color:#1c2024;"
@@ -121,7 +123,7 @@ def _decode(text: str) -> bytes:
 def question_page(link: Link, kind: str, namespace: str, reason: str) -> bytes:
     """Write the page that asks."""
     who = link.source_identity or "whoever holds this link"
-    until = datetime.fromtimestamp(link.expires_at / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    until = datetime.fromtimestamp(min(link.expires_at, _LAST_MS) / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
     rows = (
         ("Asked by", link.issued_by), ("Asked of", who), ("Work", kind), ("Namespace", namespace),
         ("Execution", link.execution_id), ("Waiting for", reason), ("Signal", link.signal_name),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import uvicorn
 
 from flowfabric.server.transport import Limits, protocol_with, sweep
+from flowfabric.server.variables import url_of
 
 if TYPE_CHECKING:
     from flowfabric.server.server import Server
@@ -85,10 +86,11 @@ async def serve(
 ) -> None:
     """Answer until the server is told to stop, then let requests end within their limit."""
     opened = list(sockets) or bind(server.settings)
+    server.address = url_of(*opened[0].getsockname()[:2])
     limits = Limits(connections=server.settings.max_connections)
     config = uvicorn.Config(
         server.app,
-        http=protocol_with(limits),
+        http=protocol_with(limits, server.unread),
         ws="none",
         lifespan="off",
         log_config=None,

@@ -9,11 +9,11 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Final, TypeVar
 
 from flowfabric.engine.waiting import LOOK_SECONDS
-from flowfabric.model.contracts.reads import FeedEntry, Question, ReadFeed
+from flowfabric.model.contracts.reads import FeedEntry, Question, ReadFeed, StreamPage
 from flowfabric.model.errors import FlowFabricError, StoreClosed
 from flowfabric.server.call import Stopping
 from flowfabric.server.errors import HttpError
@@ -31,6 +31,8 @@ SLOW_SECONDS: Final = 10.0
 GIVE_UP_SECONDS: Final = 60.0
 """How long such a reader has to take what was already written."""
 READS_AT_ONCE: Final = 16
+FRAME_READS_AT_ONCE: Final = 4
+"""Frames may be large: what is read and not yet written out is all in memory."""
 PAGE: Final = 500
 
 log = logging.getLogger("flowfabric.server")
@@ -56,6 +58,7 @@ class Live:
         self._open = 0
         self._watch: asyncio.Task[None] | None = None
         self._reads = asyncio.Semaphore(READS_AT_ONCE)
+        self._frame_reads = asyncio.Semaphore(FRAME_READS_AT_ONCE)
 
     def check_room(self) -> None:
         """Refuse one more stream when the limit is reached, or when the server ends."""
@@ -90,6 +93,11 @@ class Live:
         """Ask the store; when a wake-up reaches everybody, they ask a few at a time."""
         async with self._reads:
             return await self.store.read(question)
+
+    async def read_frames(self, reading: Awaitable[StreamPage]) -> StreamPage:
+        """Read frames, for whomever: only a few pages of them are on their way at once."""
+        async with self._frame_reads:
+            return await reading
 
     async def _end_with_server(self) -> None:
         """End every stream when the server stops; readers come back with their last id."""

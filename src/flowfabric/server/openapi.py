@@ -93,11 +93,11 @@ def document() -> dict[str, Any]:
 _REFUSALS: Final[dict[int, tuple[str, str]]] = {
     400: ("BadRequest", "The request is wrong; `field` names where."),
     401: ("Unauthorized", "The token is missing or wrong."),
-    403: ("Forbidden", "The token does not open this."),
+    403: ("Forbidden", "The token does not open this, or a page of another site sent it."),
     404: ("NotFound", "There is no such thing."),
     409: ("Conflict", "The state of things does not allow it."),
     413: ("TooLarge", "The body is too large; `limit_bytes` says how large it may be."),
-    415: ("WrongType", "Send application/json."),
+    415: ("WrongType", "Send application/json, not compressed."),
     422: ("WrongShape", "The body is JSON of another shape; `field` names where."),
     429: ("TooMany", "Too much at once; try again after `Retry-After` seconds."),
     503: ("Unavailable", "Not now; try again after `Retry-After` seconds."),
@@ -190,9 +190,9 @@ def _responses(route: Endpoint) -> dict[str, Any]:
     if route.need is not Need.NOTHING:
         refusals |= {401, 403, 429}
     if route.method != "GET":
-        refusals |= {409, 413}
+        refusals |= {403, 409, 413, 415}
     if route.body is not None:
-        refusals |= {415, 422}
+        refusals.add(422)
     for status in sorted(refusals):
         found.setdefault(str(status), {"$ref": f"#/components/responses/{_REFUSALS[status][0]}"})
     found["default"] = _refusal("Anything else that went wrong.")

@@ -1,11 +1,11 @@
-"""Queries: what stands behind the `?`, read into the struct of a route. Whatever does not fit is 400 and named."""
+"""Paths and queries as text, and queries read into the struct of a route. Whatever does not fit is 400 and named."""
 
 from __future__ import annotations
 
 import re
 from functools import cache
 from typing import Any, Final
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, unquote_to_bytes
 
 import msgspec
 from msgspec import inspect
@@ -15,15 +15,37 @@ from flowfabric.server.errors import HttpError, bad_request
 MAX_PARAMETERS: Final = 1_000
 _WHOLE: Final = re.compile(r"-?[0-9]{1,20}", re.ASCII)
 _SWITCH: Final = {"true": True, "1": True, "false": False, "0": False}
+_IN_PATH: Final = {"id": "execution_id", "idx": "attempt_index"}
+"""How errors call what paths call otherwise."""
 _FIELD: Final = re.compile(r" - at `\$\.?(.*)`$")
+
+
+def text_of(field: str, data: bytes) -> str:
+    """Read what was percent-encoded; it has to be UTF-8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise bad_request(f"{field}: must be percent-encoded UTF-8", field=field) from error
+
+
+def check_path(parts: dict[str, bytes]) -> dict[str, str]:
+    """Read the parameters of a path."""
+    return {name: text_of(_IN_PATH.get(name, name), part) for name, part in parts.items()}
+
+
+def check_query(data: bytes) -> None:
+    """Refuse a query that is no text, whether or not the route reads it."""
+    if b"%" not in data and data.isascii():
+        return
+    for parameter in data.split(b"&"):
+        name, _, value = (unquote_to_bytes(part) for part in parameter.partition(b"="))
+        text_of(text_of("query", name), value)
 
 
 def decode_query(form: Any, data: bytes) -> Any:
     """Read a query. Unknown parameters are ignored; a known one comes once, unless it may be repeated."""
     try:
-        given = parse_qs(
-            data.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MAX_PARAMETERS
-        )
+        given = parse_qs(data.decode(), keep_blank_values=True, max_num_fields=MAX_PARAMETERS)
     except ValueError as error:
         raise _bad(f"more than {MAX_PARAMETERS} parameters") from error
     kinds = _kinds(form)

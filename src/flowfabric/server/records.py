@@ -44,11 +44,13 @@ from flowfabric.model.contracts.reads import (
     ReadStream,
     ReadSummary,
     ReadToken,
+    StreamPage,
     TailStream,
 )
 from flowfabric.model.errors import NotFound
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.errors import HttpError, bad_request
+from flowfabric.server.pieces import in_pieces, paged_answer
 from flowfabric.server.routing import Endpoint
 
 MEDIA_TYPE: Final = "application/vnd.flowfabric.record+json"
@@ -104,7 +106,9 @@ async def answer(call: Call, route: Endpoint) -> Answer:
     wait_ms = query.get("block_ms", ["0"])[-1]
     if not (wait_ms.isascii() and wait_ms.isdigit() and len(wait_ms) < 6 and int(wait_ms) <= BLOCK_MAX_MS):
         raise bad_request(f"block_ms: must be an integer from 0 to {BLOCK_MAX_MS}", field="block_ms")
-    found = await _asked(call, route, question, int(wait_ms))
+    if isinstance(question, ReadStream | TailStream):
+        return await _stream(call, question, int(wait_ms))
+    found = await _asked(call, route, question)
     return _record(found, headers=_NO_STORE if isinstance(question, ReadToken) else ())
 
 
@@ -132,9 +136,7 @@ def _question(call: Call, route: Endpoint, text: str) -> Question[Any]:
     return question
 
 
-async def _asked(call: Call, route: Endpoint, question: Question[Any], wait_ms: int) -> Any:
-    if isinstance(question, ReadStream | TailStream):
-        return await _stream(call, question, wait_ms)
+async def _asked(call: Call, route: Endpoint, question: Question[Any]) -> Any:
     bound = call.principal.namespace
     if not bound or route.names_execution:  # the gate has looked whose execution it is
         return await call.read(question)
@@ -147,13 +149,22 @@ async def _asked(call: Call, route: Endpoint, question: Question[Any], wait_ms: 
     return await _TRIM[type(question)](call, await call.read(question), bound)
 
 
-async def _stream(call: Call, question: ReadStream | TailStream, wait_ms: int) -> Any:
+async def _stream(call: Call, question: ReadStream | TailStream, wait_ms: int) -> Answer:
     if question.count > FRAMES_MAX:
         raise bad_request(f"count: at most {FRAMES_MAX} frames in one answer", field="count")
-    with call.server.stream_ops.hold():
-        if isinstance(question, TailStream) and wait_ms:
-            return await call.while_connected(tail_when_ready(call.store, question, wait_ms))
-        return await call.read(question)
+    call.held.enter_context(call.server.stream_ops.hold())
+
+    async def read(part: ReadStream | TailStream) -> StreamPage:
+        return await call.server.live.read_frames(call.read(part))
+
+    async def wait(part: TailStream) -> StreamPage:
+        return await call.while_connected(tail_when_ready(call.store, part, wait_ms))
+
+    pages = in_pieces(question, wait if isinstance(question, TailStream) and wait_ms else read, read)
+    call.held.push_async_callback(pages.aclose)
+    return await paged_answer(
+        pages, lambda view: view, lambda _, __, page: replace(page, frames=()), content_type=MEDIA_TYPE
+    )
 
 
 # What a token that is bound to one namespace gets of a list over all of them.

@@ -127,20 +127,20 @@ class Router:
                     node = node.literal.setdefault(part.encode(), _Node())
             node.methods[route.method] = route
 
-    def find(self, raw_path: bytes) -> tuple[dict[str, Endpoint], dict[str, str]]:
-        """Return the methods of a path and its parameters; no methods: there is no such path.
+    def find(self, raw_path: bytes) -> tuple[dict[str, Endpoint], dict[str, bytes]]:
+        """Return the methods of a path and its parameters, which need not be text; no methods: there is no such path.
 
         A slash too many is another path.
         """
         node = self._root
-        parameters: dict[str, str] = {}
+        parameters: dict[str, bytes] = {}
         for part in raw_path.removeprefix(b"/").split(b"/"):
             known = node.literal.get(part)
             if known is not None:
                 node = known
             elif node.parameter is not None and part:
                 name, node = node.parameter
-                parameters[name] = unquote_to_bytes(part).decode("utf-8", "surrogateescape")
+                parameters[name] = unquote_to_bytes(part)
             else:
                 return {}, {}
         return node.methods, parameters

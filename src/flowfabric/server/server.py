@@ -20,8 +20,10 @@ from flowfabric.server.metered import metered
 from flowfabric.server.permits import Permits
 from flowfabric.server.roles import Need, Principal
 from flowfabric.server.routes import load_routes
+from flowfabric.server.sending import Unread
 from flowfabric.server.settings import Settings
 from flowfabric.server.tally import Tally
+from flowfabric.server.variables import url_of
 from flowfabric.storage.base import Upkeep
 
 if TYPE_CHECKING:
@@ -65,11 +67,14 @@ class Server:
             repair_seconds=self.settings.repair_seconds,
         )
         self.owns_store = False
+        self.address = url_of(*self.settings.listen)
+        """Where this server itself is reached; links lead there when no public address is set."""
         self.stopping = asyncio.Event()
         """Set when the server begins to shut down: what waits or streams without end watches it."""
         self.live = Live(store, self.stopping, self.settings.max_sse)
         self.live.on_told = self._told
         self.stream_ops = Permits("stream_ops", self.settings.max_stream_ops)
+        self.unread = Unread()
         self.tally = Tally()
         self.background: set[asyncio.Task[Any]] = set()
         self.shutdown_timeouts = 0

@@ -25,6 +25,7 @@ from flowfabric.server.variables import (
     VARIABLES,
     BadSetting,
     Variable,
+    api_token,
     is_loopback,
     usable_origin,
 )
@@ -104,6 +105,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Refuse what does not go together."""
+        api_token("FF_API_TOKEN", self.api_token)
         if self.open_to_anybody and not self.local and not self.allow_unauthenticated:
             raise BadSetting(
                 f"FF_LISTEN_ADDR: refusing to listen on {self.listen_text} without a token; set FF_API_TOKEN, "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.server.call import encode
+from flowfabric.server.sending import CONNECTION, Connection, owing
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -41,6 +42,7 @@ class EventStream:
         self._live = live
         self._source = source
         self._request_id = request_id
+        self._connection: Connection | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve it."""
@@ -51,6 +53,7 @@ class EventStream:
                 await self._source.aclose()
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._connection = scope.get(CONNECTION)
         headers = [
             (b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"),
             (b"x-accel-buffering", b"no"), (b"x-request-id", self._request_id.encode()),
@@ -92,8 +95,9 @@ class EventStream:
         """Send a chunk, and return how long the reader made us wait."""
         loop = asyncio.get_running_loop()
         begin = loop.time()
-        async with asyncio.timeout(self._live.give_up_seconds):
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        with owing(self._connection, len(chunk)):
+            async with asyncio.timeout(self._live.give_up_seconds):
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
         return loop.time() - begin
 
 

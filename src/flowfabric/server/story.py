@@ -19,7 +19,6 @@ from flowfabric.model.contracts.reads import (
     GetExecution,
     ListAttempts,
     ReadHistory,
-    StreamPage,
     TailStream,
 )
 from flowfabric.model.errors import NotFound
@@ -29,6 +28,7 @@ from flowfabric.model.records import Event, Execution
 from flowfabric.model.state import TERMINAL_STATES
 from flowfabric.server.errors import bad_request
 from flowfabric.server.live import Live
+from flowfabric.server.pieces import FIRST, GROWTH, MOST, kept
 from flowfabric.server.render import frame_fields
 from flowfabric.server.shapes import event as history_line
 from flowfabric.server.sse import CHUNK_BYTES, PING, message
@@ -41,8 +41,6 @@ _ENDED: Final = (MAX_INT, 1)
 _OPENERS: Final = frozenset({"claimed", "reclaimed"})
 """Lines that begin an attempt: its frames come after them, even those of the same millisecond."""
 LINES: Final = 200
-FRAMES: Final = 64
-"""Few, since a frame may be large and a page of them is held in memory for each reader."""
 
 
 class Place(Struct, frozen=True):
@@ -91,6 +89,8 @@ class Story:
         self._progressed: Execution | None = None
         self._frames: list[FrameView] = []
         """Frames of the present attempt that were read and not told yet."""
+        self._count = FIRST
+        """How many frames are read next: large ones are read a few at a time."""
         self._drained = False
         """Whether nothing follows those frames, as far as the last look goes."""
 
@@ -232,21 +232,23 @@ class Story:
             return
         while True:
             if not self._frames and not self._drained:
-                page = await self._look()
-                self._frames = list(page.frames)
-                self._drained = len(page.frames) < FRAMES
+                await self._look()
             if not self._frames or (at is not None and self._frames[0].frame.ms > at):
                 return
             view = self._frames.pop(0)
             yield self._progress_until(view.frame.ms) + self._frame(view)
 
-    async def _look(self) -> StreamPage:
-        return await self._live.read(
-            TailStream(
-                execution_id=self._execution_id, attempt_index=self._place.attempt,
-                after=entry_id(*self._place.entry), count=FRAMES,
-            )
+    async def _look(self) -> None:
+        """Read further frames, as many as are worth keeping."""
+        question = TailStream(
+            execution_id=self._execution_id, attempt_index=self._place.attempt,
+            after=entry_id(*self._place.entry), count=self._count,
         )  # fmt: skip
+        page = await self._live.read_frames(self._live.store.read(question))
+        keep = kept(page.frames, CHUNK_BYTES)
+        self._frames = list(page.frames[:keep])
+        self._drained = len(page.frames) < self._count and keep == len(page.frames)
+        self._count = keep if keep < len(page.frames) else min(MOST, GROWTH * self._count)
 
     def _frame(self, view: FrameView) -> bytes:
         self._place = replace(self._place, entry=(view.frame.ms, view.frame.seq))

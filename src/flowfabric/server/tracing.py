@@ -89,7 +89,7 @@ class TracedRequests:
         if template:
             facts["http.route"] = template
         if template.startswith(EXECUTIONS) and len(path["id"]) <= LONGEST_ID:
-            facts["execution_id"] = path["id"].encode("utf-8", "replace").decode()
+            facts["execution_id"] = path["id"].decode("utf-8", "replace")
         with self._tracer.start_as_current_span(
             f"{method} {template}" if template else method,
             context=propagate.extract(_carrier(scope)),

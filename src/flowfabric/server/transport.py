@@ -1,7 +1,8 @@
-"""Limits below HTTP: how long a client may take for its head and body, how large a head may be, how many may come.
+"""Limits below HTTP: how long a client may take to send and to read, how large a head may be, how many may come.
 
 A refused client that still sends is read and ignored for a moment before the connection closes: closing at once would
-make its system discard the answer.
+make its system discard the answer. What a client sends before it has read the answer to what it sent before is left in
+the system: it is neither read nor parsed.
 """
 
 from __future__ import annotations
@@ -12,14 +13,18 @@ from http import HTTPStatus
 from typing import Any, ClassVar, Final
 
 from msgspec import Struct
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from flowfabric.server.call import encode
 from flowfabric.server.errors import HttpError
+from flowfabric.server.sending import CONNECTION, UNREAD_BYTES, Unread
 from flowfabric.storage.minting import new_uuid
 
 LINGER_SECONDS: Final = 2.0
 SWEEP_SECONDS: Final = 1.0
+PIECE: Final = 2048
+"""How much is parsed at once while heads come: few requests fit into it, and those behind them wait unparsed."""
 _IDLE, _HEAD, _BODY, _GONE = range(4)
 
 
@@ -33,6 +38,12 @@ class Limits(Struct, frozen=True):
     """How long nothing may come while a body is unfinished."""
     body_seconds: float = 300.0
     """How long a whole body may take."""
+    answer_idle_seconds: float = 20.0
+    """How long nothing of an answer may leave before the connection is closed."""
+    unread_bytes: int = UNREAD_BYTES
+    """How many bytes of answers may wait for their readers, over all connections."""
+    stalled_seconds: float = 2.0
+    """How long nothing may leave before a connection is closed to make room, when there is no room left."""
     connections: int = 16_384
 
 
@@ -50,17 +61,22 @@ class _Lingering:
         "pause_reading",
         "real",
         "resume_reading",
-        "write",
+        "written",
     )
 
     def __init__(self, transport: asyncio.Transport, protocol: LimitedProtocol) -> None:
         self.real = transport
+        self.written = 0
         self._protocol = protocol
-        self.write = transport.write
         self.get_extra_info = transport.get_extra_info
         self.pause_reading = transport.pause_reading
         self.resume_reading = transport.resume_reading
         self.is_closing = protocol.is_closing
+
+    def write(self, data: bytes) -> None:
+        """Write, and count."""
+        self.written += len(data)
+        self.real.write(data)
 
     def close(self) -> None:
         """Close, now or when the client is done."""
@@ -70,10 +86,24 @@ class _Lingering:
             self.real.close()
 
 
+class _Flow(FlowControl):
+    """Pauses and resumes a connection; reading is not resumed while a request waits behind another one."""
+
+    def __init__(self, protocol: LimitedProtocol) -> None:
+        super().__init__(protocol.transport)
+        self._protocol = protocol
+
+    def resume_reading(self) -> None:
+        """Read on, unless what was read already has to wait."""
+        if not self._protocol.behind:
+            super().resume_reading()
+
+
 class LimitedProtocol(HttpToolsProtocol):
     """HTTP/1.1 for one connection, with limits."""
 
     limits: ClassVar[Limits] = Limits()
+    unread: ClassVar[Unread] = Unread()
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -87,6 +117,17 @@ class LimitedProtocol(HttpToolsProtocol):
         self._begins = 0
         self._asked_first = False
         self._verdict: tuple[int, str, str] | None = None
+        self._body_left = 0
+        """Bytes of a body of declared length that have not come yet."""
+        self._unparsed = memoryview(b"")
+        """What came behind requests that wait for their turn."""
+        self._running: Any = None
+        """The request that is being answered; others may wait behind it."""
+        self.owed = 0
+        """Bytes of the answer that have not been handed to the transport yet."""
+        self._left = 0
+        """Bytes that have left, as of the last look."""
+        self._moved = self._since
 
     # The connection
 
@@ -94,13 +135,18 @@ class LimitedProtocol(HttpToolsProtocol):
         """Let a client in, if there is room."""
         self._real = transport
         super().connection_made(_Lingering(transport, self))  # type: ignore[arg-type]
-        self._since = self._begun = time.monotonic()
+        self.flow = _Flow(self)
+        self._since = self._begun = self._moved = time.monotonic()
         if len(self.connections) > self.limits.connections:
             self._refuse(503, "too many connections; try again soon", "too_many_connections")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the client."""
+        """Forget the client, and tell the request that is being answered, whatever came behind it."""
         self.phase = _GONE
+        self._unparsed = memoryview(b"")
+        if self._running is not None and not self._running.response_complete:
+            self._running.disconnected = True
+            self._running.message_event.set()
         super().connection_lost(exc)
 
     def is_closing(self) -> bool:
@@ -123,14 +169,39 @@ class LimitedProtocol(HttpToolsProtocol):
 
     # Incoming bytes
 
+    @property
+    def behind(self) -> bool:
+        """Whether something waits behind the request that is being answered."""
+        return bool(self.pipeline or self._unparsed)
+
     def data_received(self, data: bytes) -> None:
-        """Parse what came, and hold it to the limits."""
-        before = self.phase
-        if before == _GONE:
+        """Parse what came, unless it has to wait."""
+        if self.phase == _GONE:
             return
+        if self.behind:
+            self._unparsed = memoryview(bytes(self._unparsed) + data)
+            self.flow.pause_reading()
+        else:
+            self._parse_all(memoryview(data))
+
+    def _parse_all(self, data: memoryview) -> None:
+        """Parse what came as far as it is the turn of its requests."""
+        at = 0
+        while at < len(data) and self.phase != _GONE:
+            if self.pipeline:
+                self._unparsed = data[at:]
+                self.flow.pause_reading()
+                return
+            size = max(PIECE, self._body_left) if self.phase == _BODY else PIECE
+            self._parse(data[at : at + size])
+            at += size
+
+    def _parse(self, data: memoryview) -> None:
+        """Parse a piece, and hold it to the limits."""
+        before = self.phase
         self._begins = 0
         self._since = time.monotonic() if before == _BODY else self._since
-        super().data_received(data)
+        super().data_received(data)  # type: ignore[arg-type] # the parser takes any buffer
         if self.phase == _HEAD:
             # A head that began behind other bytes of this piece is counted from the next piece on.
             first = self._begins == 1 and (before == _IDLE or self.cycle is None)
@@ -155,6 +226,8 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin a head; the clock of a first one runs since the connection was made."""
         super().on_message_begin()
+        self.scope[CONNECTION] = self  # type: ignore[typeddict-unknown-key]
+        self._body_left = 0
         if self.phase != _HEAD or self._parsed:
             self._since = time.monotonic()
         self.phase = _HEAD
@@ -169,18 +242,39 @@ class LimitedProtocol(HttpToolsProtocol):
             self._stop(414, "the URL is too long", "uri_too_long")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header."""
-        super().on_header(name, value)
+        """Take a header; trailers, which come behind the body, are none, and are dropped."""
+        if self.phase == _HEAD:
+            super().on_header(name, value)
         self._parsed += len(name) + len(value) + 4
         if self._parsed > self.limits.head_bytes:
             self._stop(431, "the head of the request is too large", "headers_too_large")
 
     def on_headers_complete(self) -> None:
         """Begin the body."""
+        self._check_head()
         self.phase = _BODY
         self._since = self._begun = time.monotonic()
         self._asked_first = self.expect_100_continue
         super().on_headers_complete()
+
+    def _check_head(self) -> None:
+        """Refuse what two readers could understand in two ways."""
+        names = [name for name, _ in self.headers]
+        if names.count(b"host") > 1:
+            self._stop(400, "more than one Host header", "bad_request")
+        if b"transfer-encoding" in names and self.parser.get_http_version() == "1.0":
+            self._stop(400, "HTTP/1.0 has no Transfer-Encoding", "bad_request")
+        length = next((value for name, value in self.headers if name == b"content-length"), b"")
+        self._body_left = int(length) if length.isdigit() else 0
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of the body."""
+        self._body_left = max(0, self._body_left - len(body))
+        super().on_body(body)
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
 
     def on_message_complete(self) -> None:
         """End the request: from here on it is our turn."""
@@ -191,6 +285,10 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Begin to wait for the next request; a body that was announced and never asked for may not come at all."""
         super().on_response_complete()
+        if self._unparsed and not self.pipeline and not self.is_closing():
+            waiting, self._unparsed = self._unparsed, memoryview(b"")
+            self._parse_all(waiting)
+            self.flow.resume_reading()
         if self._asked_first and self.phase == _BODY and not self.is_closing():
             self.linger()
 
@@ -233,8 +331,48 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.write("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
         self.linger()
 
+    # Outgoing bytes
+
+    @property
+    def waiting(self) -> int:
+        """Bytes of answers that this client has not taken."""
+        return self.owed + self._buffered()
+
+    def _buffered(self) -> int:
+        return 0 if self._real is None else self._real.get_write_buffer_size()
+
+    @property
+    def lost(self) -> bool:
+        """Whether nothing more can leave."""
+        return self._real is None or self._real.is_closing()
+
+    def stalled(self, now: float) -> float:
+        """Say for how long nothing has left, although something waits; looking is what measures it."""
+        left = self.transport.written - self._buffered()  # type: ignore[attr-defined]
+        if left != self._left or not self._buffered():
+            self._left, self._moved = left, now
+        return now - self._moved
+
+    def cut(self) -> None:
+        """Close the connection with what it has not taken."""
+        assert self._real is not None
+        self._real.abort()
+
+    async def flushed(self) -> None:
+        """Wait until everything that was written has left."""
+        if self._real is None or self._real.is_closing():
+            return
+        self._real.set_write_buffer_limits(high=0)  # it pauses while anything waits
+        try:
+            await self.flow.drain()
+        finally:
+            self._real.set_write_buffer_limits()
+
     def look(self, now: float) -> None:
-        """Refuse a client that takes too long."""
+        """Refuse a client that takes too long, and leave one that does not read."""
+        if self.stalled(now) > self.limits.answer_idle_seconds:
+            self.cut()
+            return
         waited = now - self._since
         if self.phase == _HEAD and waited > self.limits.head_seconds:
             self._refuse(408, "the head of the request did not come in time", "request_timeout")
@@ -245,9 +383,10 @@ class LimitedProtocol(HttpToolsProtocol):
             self._since = now
 
 
-def protocol_with(limits: Limits) -> type[LimitedProtocol]:
+def protocol_with(limits: Limits, unread: Unread) -> type[LimitedProtocol]:
     """Make the protocol class for some limits."""
-    return type("Protocol", (LimitedProtocol,), {"limits": limits})
+    unread.most = limits.unread_bytes
+    return type("Protocol", (LimitedProtocol,), {"limits": limits, "unread": unread})
 
 
 async def sweep(connections: set[Any]) -> None:
@@ -255,6 +394,23 @@ async def sweep(connections: set[Any]) -> None:
     while True:
         await asyncio.sleep(SWEEP_SECONDS)
         now = time.monotonic()
-        for connection in list(connections):
-            if isinstance(connection, LimitedProtocol):
-                connection.look(now)
+        ours = [each for each in connections if isinstance(each, LimitedProtocol)]
+        for connection in ours:
+            connection.look(now)
+        _make_room(ours, now)
+
+
+def _make_room(connections: list[LimitedProtocol], now: float) -> None:
+    """Close who has not read for a while when too much waits to be read, those who let most wait first."""
+    if not connections:
+        return
+    unread, patience = connections[0].unread, connections[0].limits.stalled_seconds
+    waiting = sum(connection.waiting for connection in connections)
+    if waiting <= unread.most and now - unread.refused_at > patience + 2 * SWEEP_SECONDS:
+        return
+    stalled = [connection for connection in connections if connection.stalled(now) > patience]
+    for connection in sorted(stalled, key=lambda each: each.waiting, reverse=True):
+        if waiting <= unread.most // 2:
+            return
+        waiting -= connection.waiting
+        connection.cut()

@@ -44,6 +44,13 @@ def text(_: str, value: str) -> str:
     return value
 
 
+def api_token(name: str, value: str) -> str:
+    """Read the administrator's token; one of blanks is a mistake, not a secret."""
+    if value and not value.strip():
+        raise BadSetting(f"invalid value for {name}: it holds only blanks; give a token, or leave it out")
+    return value
+
+
 def flag(_: str, value: str) -> bool:
     """Read a switch: `1` and `true` turn it on, everything else off."""
     return value.strip().lower() in {"1", "true"}
@@ -154,6 +161,12 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def url_of(host: str, port: int) -> str:
+    """Write the address of a listening socket so that it can be opened; of all addresses it is this machine's own."""
+    own = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - it is compared
+    return f"http://[{own}]:{port}" if ":" in own else f"http://{own}:{port}"
+
+
 def _interval(name: str, default: int, meaning: str) -> Variable:
     field = name.removeprefix("FF_").lower()
     return Variable(name, field, number("u64"), default, meaning, used=False)
@@ -166,10 +179,10 @@ UNSET: Final = 0
 VARIABLES: Final[tuple[Variable, ...]] = (
     Variable("FF_STORE", "store", text, "", "URL or path of the store; wins over `FF_BACKEND`", secret=True),
     Variable("FF_LISTEN_ADDR", "listen", address, ("127.0.0.1", 9090), "where the server listens"),
-    Variable("FF_API_TOKEN", "api_token", text, "", "the administrator's bearer token; empty: none", secret=True),
+    Variable("FF_API_TOKEN", "api_token", api_token, "", "the administrator's bearer token; empty: none", secret=True),
     Variable("FF_ALLOW_UNAUTHENTICATED", "allow_unauthenticated", flag, False,
              "allows listening beyond this machine without a token"),
-    Variable("FF_PUBLIC_URL", "public_url", public_url, "", "address of links that the server hands out"),
+    Variable("FF_PUBLIC_URL", "public_url", public_url, "", "where links of the server lead; unset: where it listens"),
     Variable("FF_CORS_ORIGINS", "cors_origins", origins, (), "origins whose pages may call; `*`: all; unset: none"),
     Variable("FF_LANES", "lanes", lanes, ("default",), "lanes that are there from the start"),
     Variable("FF_WAITPOINT_HMAC_SECRET", "hmac_secret", secret_hex, "",

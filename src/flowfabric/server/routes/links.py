@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from flowfabric.model.contracts.reads import GetExecution
 from flowfabric.model.contracts.waiting import ApproveSignal, SignalDuplicate
 from flowfabric.model.errors import FlowFabricError, refuse
-from flowfabric.model.limits import MAX_INT
+from flowfabric.model.limits import DAY_MS, MAX_INT
 from flowfabric.server import audit
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.errors import HttpError
@@ -31,6 +31,8 @@ from flowfabric.server.routes.signals import answer_missing_waitpoint
 from flowfabric.server.routing import endpoint
 from flowfabric.storage.minting import new_uuid
 
+LONGEST_MS: Final = 3_650 * DAY_MS
+"""Ten years."""
 HTML: Final = "text/html; charset=utf-8"
 GONE: Final = frozenset(
     {"waitpoint_closed", "target_not_signalable", "waitpoint_not_found", "execution_not_found"}
@@ -51,7 +53,7 @@ class LinkForm(Struct, frozen=True):
     """A link to make."""
 
     signal_name: str
-    expires_in_ms: Annotated[int, Meta(ge=1, le=MAX_INT)]
+    expires_in_ms: Annotated[int, Meta(ge=1, le=LONGEST_MS)]
     source_identity: str | None = None
 
 
@@ -88,16 +90,9 @@ async def create_link(call: Call) -> Answer:
     _, signed = await open_link(call.store, sealed)
     if signed.state == CLOSED:
         raise refuse("waitpoint_closed", field="waitpoint_id")
-    url = f"{_base(call)}/links/{sealed}"
+    base = call.server.settings.public_url.rstrip("/") or call.server.address
+    url = f"{base}/links/{sealed}"
     return Answer({"url": url, "expires_at": link.expires_at}, 201, headers=(("cache-control", "no-store"),))
-
-
-def _base(call: Call) -> str:
-    public = call.server.settings.public_url
-    if public:
-        return public.rstrip("/")
-    host = next((value for name, value in call.scope["headers"] if name == b"host"), b"localhost")
-    return f"{call.scope.get('scheme', 'http')}://{host.decode('latin-1')}"
 
 
 @endpoint("GET", "/links/{signed}", Need.NOTHING, answers=((200, "A page that asks."),))

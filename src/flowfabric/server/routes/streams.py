@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from contextlib import AbstractContextManager
+from collections.abc import AsyncGenerator
+from functools import partial
 from typing import Any, Final, Literal
 
 from msgspec import Struct
 
 from flowfabric.engine import tail_when_ready
-from flowfabric.model.contracts.reads import ReadStream, ReadSummary, StreamPage, TailStream
+from flowfabric.model.contracts.reads import FrameView, ReadStream, ReadSummary, StreamPage, TailStream
 from flowfabric.model.errors import FlowFabricError, NotFound
 from flowfabric.model.ids import parse_cursor
 from flowfabric.server.call import Answer, Call, Stopping
 from flowfabric.server.errors import HttpError, bad_request
 from flowfabric.server.forms import U64
+from flowfabric.server.pieces import in_pieces, paged_answer
 from flowfabric.server.render import embedded, frame_fields
 from flowfabric.server.roles import Need
 from flowfabric.server.routing import endpoint
@@ -59,8 +61,8 @@ async def read_stream(call: Call) -> Answer:
         from_=_cursor("from", asked.from_), to=_cursor("to", asked.to),
         exclude_best_effort=asked.visibility != "all",
     )  # fmt: skip
-    with _permit(call):
-        return Answer(_page(await _read(call, question)))
+    _take_permit(call)
+    return await _paged(call, in_pieces(question, partial(_read, call), partial(_read, call)))
 
 
 @endpoint("GET", "/v1/executions/{id}/attempts/{idx}/stream/tail", Need.READ, query=TailQuery, classic=True)
@@ -79,11 +81,11 @@ async def tail_stream(call: Call) -> Answer:
         execution_id=call.execution_id, attempt_index=_index(call), after=asked.after, count=asked.limit,
         exclude_best_effort=asked.visibility != "all",
     )  # fmt: skip
-    with _permit(call):
-        return Answer(_page(await _tail(call, question, asked.block_ms)))
+    _take_permit(call)
+    return await _paged(call, in_pieces(question, partial(_tail, call, asked.block_ms), partial(_read, call)))
 
 
-async def _tail(call: Call, question: TailStream, wait_ms: int) -> StreamPage:
+async def _tail(call: Call, wait_ms: int, question: TailStream) -> StreamPage:
     """Tail a stream; that of an execution which is not there looks like one that was never written."""
     with contextlib.suppress(Stopping):  # a wait that ends early ends like any other
         end = time.monotonic() + wait_ms / 1000
@@ -97,23 +99,24 @@ async def _tail(call: Call, question: TailStream, wait_ms: int) -> StreamPage:
 
 async def _read(call: Call, question: ReadStream | TailStream) -> StreamPage:
     try:
-        return await call.read(question)
+        return await call.server.live.read_frames(call.read(question))
     except NotFound:
         return NEVER_WRITTEN
 
 
-def _permit(call: Call) -> AbstractContextManager[None]:
+def _take_permit(call: Call) -> None:
+    """Take a permit, which is given back when the answer has left."""
     if call.server.stopping.is_set():
         raise Stopping
-    return call.server.stream_ops.hold()
+    call.held.enter_context(call.server.stream_ops.hold())
 
 
 @endpoint("GET", "/v1/executions/{id}/attempts/{idx}/stream/summary", Need.READ)
 async def stream_summary(call: Call) -> Answer:
     """Return the summary document of an attempt."""
     question = ReadSummary(execution_id=call.execution_id, attempt_index=_index(call))
-    with call.server.stream_ops.hold():
-        found = await call.read(question)
+    call.held.enter_context(call.server.stream_ops.hold())
+    found = await call.read(question)
     if found is None:
         raise HttpError(404, "this attempt has no summary yet", "not_found", kind="not_found")
     return Answer(
@@ -149,7 +152,15 @@ def _cursor(field: str, text: str) -> str:
     return text
 
 
-def _page(page: StreamPage) -> dict[str, Any]:
-    frames = [{"id": view.entry_id, "fields": frame_fields(view)} for view in page.frames]
+async def _paged(call: Call, pages: AsyncGenerator[StreamPage, None]) -> Answer:
+    call.held.push_async_callback(pages.aclose)
+    return await paged_answer(pages, _frame, _page)
+
+
+def _frame(view: FrameView) -> dict[str, Any]:
+    return {"id": view.entry_id, "fields": frame_fields(view)}
+
+
+def _page(frames: list[Any], count: int, page: StreamPage) -> dict[str, Any]:
     closed = present(closed_at=page.closed_at, closed_reason=page.closed_reason)
-    return {"frames": frames, "count": len(frames)} | closed
+    return {"frames": frames, "count": count} | closed

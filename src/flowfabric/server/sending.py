@@ -1,0 +1,118 @@
+"""How an answer leaves: in pieces, so that little of it waits in memory, and counted until its reader has taken it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+
+from flowfabric.server.call import Answer, encode
+from flowfabric.server.errors import HttpError
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+CONNECTION: Final = "flowfabric.connection"
+"""Where a scope holds the connection of its request."""
+CHUNK: Final = 65_536
+UNREAD_BYTES: Final = 64 * 1024 * 1024
+FULL: Final = "too much waits to be read by other clients; retry with backoff"
+Headers = list[tuple[bytes, bytes]]
+
+
+class Unread:
+    """Large answers of all connections that have not left yet, in bytes."""
+
+    def __init__(self, most: int = UNREAD_BYTES) -> None:
+        self.most = most
+        self.held = 0
+        self.refused_at = float("-inf")
+        """When an answer was refused last."""
+
+    def check(self, size: int) -> None:
+        """Refuse a large answer when there is no room for it; one alone may be as large as it is."""
+        if self.held and self.held + size > self.most:
+            self.refused_at = time.monotonic()
+            raise HttpError(503, FULL, "resource_exhausted", retryable=True)
+
+
+class Connection(Protocol):
+    """What sending needs to know of a connection."""
+
+    unread: ClassVar[Unread]
+    owed: int
+
+    @property
+    def lost(self) -> bool:
+        """Whether nothing more can leave."""
+
+    async def flushed(self) -> None:
+        """Wait until everything that was written has left."""
+
+
+class Outgoing:
+    """An answer that is ready to be sent: status, headers, and bytes or a source of them."""
+
+    def __init__(self, scope: Scope, answer: Answer, request_id: str) -> None:
+        self._head = scope["method"] == "HEAD"
+        self._connection: Connection | None = scope.get(CONNECTION)
+        self._status = answer.status
+        self._pieces = answer.pieces
+        self._data = b""
+        self._headers = _headers(answer, request_id)
+        if answer.status != 204 and answer.pieces is None:
+            self._data = answer.raw if answer.raw is not None else encode(answer.value)
+            self._headers.append((b"content-length", str(len(self._data)).encode()))
+        if len(self._data) > CHUNK and self._connection is not None and not self._head:
+            self._connection.unread.check(len(self._data))
+
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        """Send it, and return when it has left."""
+        await send({"type": "http.response.start", "status": self._status, "headers": self._headers})
+        if self._head or (self._pieces is None and len(self._data) <= CHUNK):
+            await send({"type": "http.response.body", "body": b"" if self._head else self._data})
+            return
+        async for piece in _only(self._data) if self._pieces is None else self._pieces:
+            with owing(self._connection, len(piece)):
+                await self._put(send, memoryview(piece))
+            if self._connection is not None and self._connection.lost:
+                return
+        if self._connection is not None:
+            await self._connection.flushed()
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _put(self, send: Send, data: memoryview) -> None:
+        """Send bytes, each part when the part before has gone far enough."""
+        for at in range(0, len(data), CHUNK):
+            await send({"type": "http.response.body", "body": data[at : at + CHUNK], "more_body": True})
+
+
+async def _only(data: bytes) -> AsyncIterator[bytes]:
+    yield data
+
+
+def _headers(answer: Answer, request_id: str) -> Headers:
+    headers = [(b"x-request-id", request_id.encode())]
+    if answer.status != 204:
+        headers.append((b"content-type", answer.content_type.encode()))
+    for name, value in answer.headers:
+        if not value.isprintable():
+            raise ValueError(f"a header cannot hold this: {name}: {value!r}")
+        headers.append((name.encode(), value.encode("latin-1")))
+    return headers
+
+
+@contextmanager
+def owing(connection: Connection | None, size: int) -> Iterator[None]:
+    """Count bytes that a client has still to take."""
+    if connection is None:
+        yield
+        return
+    connection.owed += size
+    connection.unread.held += size
+    try:
+        yield
+    finally:
+        connection.owed -= size
+        connection.unread.held -= size

@@ -1,0 +1,57 @@
+"""Attacks on the memory and the time of a server, from outside, over real sockets."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.attack import attacked, request, unread
+from support.process import Process, started
+from support.serving import Backend
+
+FRAME = base64.b64encode(b"x" * 60_000).decode()
+
+
+def _stream(server: Process, megabytes: int) -> str:
+    """Write a stream of frames; returns the path of its execution."""
+    execution_id = server.submit()
+    asked = {"worker_instance_id": "w-a", "lanes": ["default"], "lease_ttl_ms": 3_600_000}
+    _, claimed = server.call("POST", "/v1/workers/w/tasks", asked)
+    (task,) = claimed["tasks"]
+    frames: list[Any] = [{"frame_type": "delta", "payload_base64": FRAME}] * 50
+    for _ in range(megabytes // 3):
+        status, said = server.call(
+            "POST", f"/v1/executions/{execution_id}/frames", {"fence": task["fence"], "frames": frames}
+        )
+        assert status == 200, said
+    return f"/v1/executions/{execution_id}"
+
+
+@pytest.mark.timeout(180)
+def test_answers_that_nobody_reads(tmp_path: Path, backend: Backend) -> None:
+    with started(tmp_path, *backend.flags) as server:
+        server.wait_until_ready()
+        path = _stream(server, 60)
+        frames = request("GET", f"{path}/attempts/0/stream?limit=1000")
+        records = request(
+            "GET", f'{path}/attempts/0/stream?question={{"ReadStream":{{"count":1000}}}}',
+            None, "accept: application/vnd.flowfabric.record+json",
+        )  # fmt: skip
+        for message in (frames, records, request("GET", f"{path}/events")):
+            with attacked(server) as attack, unread(server, message, 20):
+                attack.endure(2)
+            attack.check()
+
+
+@pytest.mark.timeout(180)
+def test_requests_whose_answers_nobody_reads(tmp_path: Path, backend: Backend) -> None:
+    with started(tmp_path, *backend.flags, FF_API_TOKEN="let-me-in") as server:
+        server.wait_until_ready()
+        server.call("GET", "/openapi.json")
+        for path in ("/openapi.json", "/livez"):
+            with attacked(server) as attack, unread(server, request("GET", path), 50, repeat=5_000):
+                attack.endure(2)
+            attack.check()
