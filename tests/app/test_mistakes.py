@@ -106,7 +106,15 @@ async def test_a_worker_without_concurrency_does_one_thing_at_a_time(tmp_path: P
         ({"retries": 1, "backoff": Backoff("x")}, "backoff.first: 'x' is no duration"),
         ({"capabilities": "gpu"}, r"capabilities: give a list, such as \['gpu'\]"),
         ({"capabilities": [""]}, "capabilities: names without spaces"),
-        ({"priority": "high"}, "priority: 'high' is no whole number"),
+        (
+            {"priority": "high"},
+            "priority: must be a whole number from 0 to 9000, the higher the earlier; not 'high'",
+        ),
+        (
+            {"priority": 99_999},
+            "priority: must be a whole number from 0 to 9000, the higher the earlier; not 99999",
+        ),
+        ({"priority": -1}, "priority: must be a whole number from 0 to 9000"),
         ({"lane": "x" * 300}, "lane: is 300 bytes long"),
         ({"timeout": "1 hour"}, "timeout: '1 hour' is no duration"),
     ],
@@ -116,6 +124,14 @@ def test_options_that_no_store_takes_are_refused_where_they_are_written(
 ) -> None:
     with pytest.raises(InvalidInput, match=says):
         FlowFabric().task(**options)(fetch)
+
+
+@pytest.mark.parametrize("options", [{"priority": 99_999}, {"priority": -1}, {"lane": "x" * 300}])
+def test_options_of_submissions_are_refused_where_they_are_written(options: dict[str, Any]) -> None:
+    app = FlowFabric()
+    for face in (app, app.sync):
+        with pytest.raises(InvalidInput, match=next(iter(options))):
+            face.options(**options)
 
 
 async def test_what_is_no_call_is_not_submitted_with_others() -> None:

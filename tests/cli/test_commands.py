@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import sys
 from typing import Any
@@ -43,8 +44,9 @@ async def test_work_is_submitted_waited_for_and_looked_at(place: Place, ff: Ff) 
         ended = await ff(
             "submit", "greet", "name=Ada", "--tag", "team=a", "times=2", "--wait", "--timeout", "30s"
         )
-        assert (ended.code, ended.out, ended.err) == (0, '"hello, Adahello, Ada"\n', "")
+        assert (ended.code, ended.out) == (0, '"hello, Adahello, Ada"\n')
     (run,) = await ff.json("ps")
+    assert ended.err == f"{run['execution_id']}\n"
     assert (run["execution_kind"], run["public_state"], run["tags"]) == ("greet", "completed", {"team": "a"})
     seen = await ff.json("inspect", short(run["execution_id"]))
     assert (seen["input"], seen["result"]) == ({"name": "Ada", "times": 2}, "hello, Adahello, Ada")
@@ -66,7 +68,7 @@ async def test_what_fails_ends_with_one_and_says_why(place: Place, ff: Ff) -> No
     async with place.runtime(refuse):
         ended = await ff("submit", "refuse", "--wait", "--input", '{"text": "out of paper"}')
     assert (ended.code, ended.out) == (1, "")
-    assert ended.err.startswith("ff: {fp:")
+    assert re.match(r"(\{fp:\d+\}:\S+)\nff: \1 ", ended.err)
     assert "failed: ValueError: out of paper" in ended.err
     assert "failed" in (await ff("ps", "--state", "failed")).out
     assert await ff.json("ps", "--state", "completed") == []

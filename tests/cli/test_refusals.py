@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from flowfabric.cli.exits import Exit, code_of
+from flowfabric.cli.policies import FORM, fields_of
 from flowfabric.model.errors import BY_CODE, Conflict, Infrastructure, InvalidInput, NotFound
+from flowfabric.model.policy import parse_policy
+from flowfabric.model.policy_fields import Fields
 from flowfabric.server.settings import load_settings
 from flowfabric.storage import open_store
 from support.commands import Ff
 from support.server import running
+from support.terminal import INTERRUPT, on_terminal
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
@@ -50,6 +60,26 @@ async def test_a_store_that_is_not_there_ends_with_four(
         (("submit", "x", "--raw"), "says how --input is meant"),
         (("submit", "x", "--delay", "soon"), "is no duration"),
         (("submit", "x", "--input", "@missing"), "cannot be read"),
+        (("submit", "x", "--priority", "99999"), "priority: must be an integer from 0 to 9000"),
+        (("submit", "x", "--priority", "-1"), "priority: must be an integer from 0 to 9000"),
+        (
+            ("submit", "x", "--policy", '{"priority": 9001}'),
+            "policy.priority: must be an integer from 0 to 9000",
+        ),
+        (
+            ("submit", "x", "--policy", '{"retry_polcy": {}, "max_retries": 3}'),
+            "no retry_polcy (did you mean retry_policy?); no max_retries (did you mean retry_policy.max_retries?)",
+        ),
+        (
+            ("submit", "x", "--policy", '{"retry_policy": {"backoff": {"delay": 3, "type": "fixed"}}}'),
+            "there is no retry_policy.backoff.delay (did you mean retry_policy.backoff.delay_ms?)",
+        ),
+        (
+            ("submit", "x", "--policy", '{"fallback_policy": {"tiers": [{"model": "m"}, {"zzz": 1}]}}'),
+            "there is no fallback_policy.tiers[1].zzz (there is provider, model, timeout_ms)",
+        ),
+        (("submit", "x", "--policy", '{"retry_policy": 3}'), "retry_policy must be an object"),
+        (("submit", "x", "--policy", "[]"), "the policy must be a JSON object"),
         (("ps", "--tag", "team"), "write KEY=VALUE"),
         (("ps", "--state", "asleep"), "invalid choice: 'asleep' (choose from 'waiting', 'delayed'"),
         (("ps", "--limit", "0"), "limit"),
@@ -67,7 +97,54 @@ async def test_wrong_arguments_end_with_two(arguments: tuple[str, ...], text: st
 async def test_a_wait_that_is_over_ends_with_five(tmp_path: Path) -> None:
     ended = await Ff(str(tmp_path / "work.db"))("submit", "x", "--wait", "--timeout", "10ms")
     assert (ended.code, ended.out) == (5, "")
-    assert "no live workers on lane default" in ended.err
+    first, said = ended.err.splitlines()
+    assert "no live workers on lane default" in said
+    short = first.partition("}:")[2][:13]
+    assert said.endswith(
+        f"; the run goes on; see it with `ff inspect {short}`, follow it with `ff tail --follow {short}`, "
+        f"end it with `ff cancel {short}`"
+    )
+
+
+async def test_whoever_stops_waiting_is_told_that_the_run_goes_on(tmp_path: Path) -> None:
+    store = str(tmp_path / "work.db")
+    command = [sys.executable, "-m", "flowfabric.cli", "submit", "x", "--wait", "--store", store]
+    async with on_terminal(*command, folder=tmp_path, environ=Ff(store).environ) as (process, terminal):
+        (uuid,) = (await terminal.until(r"\{fp:\d+\}:([0-9a-f-]{36})\n")).groups()  # before anything else
+        await terminal.until("still waiting for the result")
+        terminal.type(INTERRUPT)
+        (line,) = (await terminal.until("the run goes on; see it with `(ff inspect [^`]*)`")).groups()
+        await terminal.end()
+        assert await process.wait() == 130
+    assert "Traceback" not in terminal.shown
+    words = shlex.split(line)
+    assert words == ["ff", "inspect", uuid[:13], "--store", store]
+    assert (await Ff("")(*words[1:])).code == 0
+
+
+def test_the_form_of_policies_is_what_the_engine_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read a policy that has every object, and note what is asked for."""
+    asked: set[str] = set()
+    monkeypatch.setattr(Fields, "_of", noting(asked, Fields._of))
+    known = {f"{path}{name}" for path, name in fields_of(FORM, "")}
+    parse_policy(
+        '{"retry_policy": {"backoff": {"type": "fixed"}}, "fallback_policy": {"tiers": [{}]}, "priority": 1}'
+    )
+    # Capabilities are read by a check of their own.
+    assert {each.replace("[0]", "") for each in asked} == known - {
+        "routing_requirements.required_capabilities"
+    }
+    page = (ROOT / "docs" / "guides" / "retries-and-timeouts.md").read_text("utf-8")
+    for name in {each.rpartition(".")[2] for each in known}:
+        assert f"`{name}`" in page or f'"{name}"' in page, name
+
+
+def noting(asked: set[str], original: Callable[..., Any]) -> Callable[..., Any]:
+    def of(fields: Fields, name: str, *rest: Any) -> Any:
+        asked.add(f"{fields._path}{name}")
+        return original(fields, name, *rest)
+
+    return of
 
 
 async def test_a_server_wants_its_token(tmp_path: Path) -> None:

@@ -65,6 +65,7 @@ class Submitter(Submits):
         self._options = options
         self._says_something = options != NOTHING
         self._decides_policy = options.has_policy
+        options.check()
 
     def _call(
         self, task: Callable[..., Any] | str, args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import shlex
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -63,6 +64,11 @@ class Desk:
             return self.store
 
         return Run(Home(opened), execution_id)
+
+    def again(self, line: str) -> str:
+        """Write a command of `ff` that is to be typed next, for the same store."""
+        store = self.given.store
+        return f"ff {line}" + (f" --store {shlex.quote(without_password(store))}" if store else "")
 
     def say(self, value: Any, text: str) -> None:
         """Tell what was done: as JSON, or as a sentence."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import base64
 import json
 import sys
@@ -10,14 +11,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from flowfabric.app import TaskFailed
-from flowfabric.cli.desk import Desk, command
+from flowfabric.cli.desk import Desk, command, short_id
 from flowfabric.cli.exits import Exit, Refused
 from flowfabric.cli.listing import tags_of
+from flowfabric.cli.policies import check_policy
 from flowfabric.cli.progress import Progress
 from flowfabric.codecs import millis
+from flowfabric.model import checks
 from flowfabric.model.contracts.create import Created, CreateExecution, Duplicate
 from flowfabric.model.errors import FlowFabricError, invalid
 from flowfabric.model.ids import for_key, spread
+from flowfabric.model.limits import MAX_PRIORITY
 from flowfabric.storage.minting import new_uuid
 
 NAMESPACE: Final = "default"
@@ -58,10 +62,17 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--tag", action="append", default=[], metavar="KEY=VALUE", help="a label; may be repeated"
     )
-    parser.add_argument("--wait", action="store_true", help="wait for its end, and print its result")
+    parser.add_argument(
+        "--wait",
+        action="store_true",
+        help="show its id on standard error, wait for its end, and print its result",
+    )
     parser.add_argument("--timeout", metavar="DURATION", help="with --wait: how long at most")
     parser.add_argument(
-        "--policy", metavar="JSON", default="", help="retries and timeouts as JSON; @FILE reads a file"
+        "--policy",
+        metavar="JSON",
+        default="",
+        help="retries, timeouts, … as JSON; @FILE reads a file",
     )
 
 
@@ -73,6 +84,8 @@ async def submit(desk: Desk) -> int:
     data, encoding = _input(given)
     answer = await desk.store.apply(_order(desk, data, encoding, given.key))
     if given.wait:
+        if not desk.json:  # on standard error, because the result alone is what others read
+            print(answer.execution_id, file=sys.stderr, flush=True)
         return await _wait(desk, _told(answer))
     desk.say(_told(answer), answer.execution_id)
     return 0
@@ -82,13 +95,23 @@ def _order(desk: Desk, data: bytes, encoding: str, key: str) -> CreateExecution:
     """Say what is to be made."""
     given = desk.given
     delay = None if given.delay is None else millis(given.delay, "delay")
+    if given.priority is not None:
+        checks.integer("priority", given.priority, 0, MAX_PRIORITY)
     uuid, counts = new_uuid(), desk.store.partitions
     return CreateExecution(
         execution_id=for_key(given.namespace, key, uuid, counts) if key else spread(uuid, counts),
         execution_kind=given.kind, lane_id=given.lane, namespace=given.namespace, input_payload=data,
         payload_encoding=encoding, priority=given.priority, idempotency_key=key, tags=tags_of(given.tag),
-        policy=_read("policy", given.policy) if given.policy else b"", delay_ms=delay, actor="ff",
+        policy=_policy(given), delay_ms=delay, actor="ff",
     )  # fmt: skip
+
+
+def _policy(given: argparse.Namespace) -> bytes:
+    if not given.policy:
+        return b""
+    text = _read("policy", given.policy)
+    check_policy(text)
+    return text
 
 
 def _told(answer: Created | Duplicate) -> dict[str, Any]:
@@ -140,12 +163,22 @@ async def _wait(desk: Desk, told: dict[str, Any]) -> int:
     try:
         result = await run.result(timeout=desk.given.timeout)
     except TimeoutError as error:
-        raise Refused(str(error), Exit.TIMEOUT) from error
+        raise Refused(f"{error}; {_goes_on(desk, run.id)}", Exit.TIMEOUT) from error
+    except asyncio.CancelledError:  # Ctrl-C
+        print(f"\nff: {_goes_on(desk, run.id)}", file=sys.stderr)
+        raise
     except TaskFailed as error:
         raise Refused(str(error)) from error
     shown = base64.b64encode(result).decode() if isinstance(result, bytes) else result
     desk.screen.json(told | {"public_state": "completed", "result": shown} if desk.json else shown)
     return 0
+
+
+def _goes_on(desk: Desk, execution_id: str) -> str:
+    """Say how to see, follow and end a run that nobody waits for any more."""
+    short = short_id(execution_id)
+    lines = [desk.again(f"{verb} {short}") for verb in ("inspect", "tail --follow", "cancel")]
+    return f"the run goes on; see it with `{lines[0]}`, follow it with `{lines[1]}`, end it with `{lines[2]}`"
 
 
 def _input(given: argparse.Namespace) -> tuple[bytes, str]:

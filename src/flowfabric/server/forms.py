@@ -16,6 +16,7 @@ from flowfabric.model.limits import MAX_FAIRNESS_WEIGHT, MAX_INT
 from flowfabric.server.errors import bad_request, unprocessable
 
 I32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+Priority = Annotated[I32, Meta(description="Kept between 0 and 9000: what is below or above is moved there.")]
 U16 = Annotated[int, Meta(ge=0, le=2**16 - 1)]
 U32 = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 Integer = Annotated[int, Meta(ge=-MAX_INT, le=MAX_INT)]

@@ -12,6 +12,7 @@ from flowfabric.codecs import Duration, millis
 from flowfabric.model import checks
 from flowfabric.model.contracts.kinds import check_fairness_weight
 from flowfabric.model.errors import invalid
+from flowfabric.model.limits import MAX_PRIORITY
 from flowfabric.model.policy import parse_policy
 from flowfabric.worker.faults import RETRY, category_name
 from flowfabric.worker.handlers import capabilities, whole
@@ -127,12 +128,10 @@ class Options:
         self.tag_pairs()
         if self.lane:
             checks.lane(self.lane, "lane")
-        if self.priority is not None and (
-            isinstance(self.priority, bool) or not isinstance(self.priority, int)
-        ):
-            raise invalid(
-                "priority", f"{self.priority!r} is no whole number; 0 to 9000, the higher the earlier"
-            )
+        priority: object = self.priority
+        if priority is not None and (type(priority) is not int or not 0 <= priority <= MAX_PRIORITY):
+            wanted = f"a whole number from 0 to {MAX_PRIORITY}, the higher the earlier"
+            raise invalid("priority", f"must be {wanted}; not {priority!r}")
 
         if self.fairness_weight is not None:
             check_fairness_weight(self.fairness_weight)

@@ -16,13 +16,13 @@ from flowfabric.model.state import Public
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.errors import BAD_SHAPE, HttpError, unprocessable
 from flowfabric.server.forms import (
-    I32,
     U16,
     ByteList,
     Clock,
     ExecutionIdText,
     LaneText,
     Ms,
+    Priority,
     path_uuid,
     to_bytes,
 )
@@ -41,7 +41,7 @@ class Creation(Struct, frozen=True):
     lane_id: LaneText
     execution_kind: str
     input_payload: ByteList
-    priority: I32
+    priority: Priority
     creator_identity: str
     partition_id: U16
     """A copy of what the id says; the id decides."""

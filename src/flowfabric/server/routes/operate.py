@@ -24,7 +24,7 @@ from flowfabric.model.contracts.waiting import (
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.errors import from_engine, unprocessable
-from flowfabric.server.forms import I32, U64, Clock, ExecutionIdText, FenceForm, Uuid, same_id
+from flowfabric.server.forms import U64, Clock, ExecutionIdText, FenceForm, Priority, Uuid, same_id
 from flowfabric.server.roles import Need
 from flowfabric.server.routing import endpoint
 
@@ -98,7 +98,7 @@ def _cancelled(execution_id: str) -> Answer:
 class PriorityForm(Struct, frozen=True):
     """A priority; it is kept between 0 and 9000."""
 
-    new_priority: I32
+    new_priority: Priority
 
 
 @endpoint("PUT", "/v1/executions/{id}/priority", Need.OPERATE, body=PriorityForm, classic=True)

@@ -15,10 +15,10 @@ from flowfabric.model.kinds import with_defaults
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.errors import HttpError, bad_request, refused_item, unprocessable
 from flowfabric.server.forms import (
-    I32,
     U64,
     ExecutionIdText,
     Ms,
+    Priority,
     Uuid,
     Weight,
     from_base64,
@@ -40,7 +40,7 @@ class Submission(Struct, frozen=True):
     lane: str | None = None
     """Left out: the lane of the kind, else `default`."""
     namespace: str | None = None
-    priority: I32 | None = None
+    priority: Priority | None = None
     idempotency_key: str | None = None
     creator: str | None = None
     tags: dict[str, str] = {}
