@@ -16,7 +16,7 @@ from flowfabric.model.contracts.create import CreateExecution
 from flowfabric.model.contracts.kinds import PublishKind
 from flowfabric.model.contracts.lease import Cancel, Claim, Complete
 from flowfabric.model.contracts.streams import AppendFrames, FrameInput, PutStep
-from flowfabric.model.contracts.waiting import ApproveSignal, DeliverSignal, Suspend
+from flowfabric.model.contracts.waiting import ApproveSignal, CreateWaitpoint, DeliverSignal, Suspend
 from flowfabric.model.ids import Partitions
 
 Body = Callable[[Any], dict[str, Any]]
@@ -126,7 +126,18 @@ def suspension(command: Suspend) -> dict[str, Any]:
         "resume_delay_ms", "suspension_id", "waitpoints", "requested_by", "resume_policy_json",
         "continuation_metadata_pointer", "attempt_index",
     )  # fmt: skip
-    return rest(command) | condition_fields(command.condition)
+    return rest(command) | condition_fields(command.condition) | _question(command)
+
+
+def waitpoint(command: CreateWaitpoint) -> dict[str, Any]:
+    """Write a waitpoint that is opened ahead."""
+    return held("waitpoint_id", "waitpoint_key", "expires_in_ms")(command) | _question(command)
+
+
+def _question(command: Suspend | CreateWaitpoint) -> dict[str, Any]:
+    """Write what whoever is to answer is shown."""
+    details = {"details": Raw(command.details.encode())} if command.details else {}
+    return details | ({"message": command.message} if command.message else {})
 
 
 def signal(command: DeliverSignal) -> dict[str, Any]:

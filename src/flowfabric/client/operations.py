@@ -169,7 +169,7 @@ OPERATIONS: Final[Mapping[type[Command[Any]], Operation]] = {
         body=bodies.suspension, safe=keyed,
     ),
     waiting.CreateWaitpoint: _holder(
-        "waitpoints", variants(Created=answers.opened), "waitpoint_id", "waitpoint_key", "expires_in_ms"
+        "waitpoints", variants(Created=answers.opened), body=bodies.waitpoint
     ),
     waiting.CloseWaitpoint: Operation(
         path=f"{_RUN}/waitpoints/{{waitpoint_id}}", method="DELETE", safe=always,

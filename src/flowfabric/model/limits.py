@@ -61,6 +61,9 @@ MAX_STEP_BYTES_IN_PAGE: Final = 4_194_304
 """How many bytes of results one page of a list of steps may hold."""
 
 MAX_PENDING_WAITPOINTS: Final = 256
+MAX_QUESTION_BYTES: Final = 4_096
+"""Of the message that a waitpoint shows to whoever is asked."""
+MAX_QUESTION_DETAILS_BYTES: Final = 16_384
 MAX_SIGNALS: Final = 10_000
 SIGNAL_LIST_LENGTH: Final = 1_000
 

@@ -266,6 +266,10 @@ class Waitpoint(Record, frozen=True, array_like=True, gc=False):
     last_signal_at: int = 0
     first_signal: int = 1
     """Number of the oldest signal that is kept; those before were trimmed."""
+    message: str = ""
+    """What the handler asks of whoever is to answer."""
+    details: str = ""
+    """More about it: a JSON object as text, or empty."""
 
     def __repr__(self) -> str:
         return shown_text(self, token=redact)

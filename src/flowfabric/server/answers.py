@@ -83,6 +83,7 @@ _STEP: Final = {
 _WAITPOINT: Final = {
     "waitpoint_id": TEXT, "waitpoint_key": TEXT, "state": TEXT, "required_signal_names": TEXTS, "created_at": TIME,
     "execution_id": _ID, "token_kid": TEXT, "token_fingerprint": TEXT, "activated_at": TIME, "expires_at": TIME,
+    "message": TEXT, "details": ANY,
 }  # fmt: skip
 _SUSPENSION: Final = {
     "suspension_id": TEXT, "waitpoint_id": TEXT, "waitpoint_key": TEXT, "waitpoint_token": TEXT,
@@ -126,7 +127,7 @@ SHAPES: Final[dict[str, Schema]] = {
     ),
     "Step": shape("result result_base64", **_STEP),
     "NamedStep": shape("result result_base64 size", name=TEXT, size=WHOLE, **_STEP),
-    "Waitpoint": shape("activated_at expires_at", **_WAITPOINT),
+    "Waitpoint": shape("activated_at expires_at message details", **_WAITPOINT),
     "HistoryEvent": shape(
         "reason",
         seq=WHOLE, at=TIME, event=TEXT, attempt_index=WHOLE, lease_epoch=WHOLE, actor=TEXT, reason=TEXT,
@@ -270,7 +271,8 @@ ANSWERS: Final[dict[str, Schema]] = {
         ),
     ),
     "GET /v1/waitpoints": page(
-        "waitpoints", shape("activated_at expires_at", **_WAITPOINT, reason=or_null(TEXT), age_ms=WHOLE)
+        "waitpoints",
+        shape("activated_at expires_at message details", **_WAITPOINT, reason=or_null(TEXT), age_ms=WHOLE)
     ),
     "GET /v1/stats": shape(
         counts=COUNTS, rates={"type": "object"}, backend=TEXT, version=TEXT, now=TIME, uptime_seconds=NUMBER

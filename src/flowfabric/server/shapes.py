@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from flowfabric.model.contracts.reads import WaitpointView
 from flowfabric.model.records import Attempt, Event, Execution
 from flowfabric.model.state import Blocking
@@ -55,6 +57,7 @@ def summary(run: Execution) -> dict[str, Any]:
 
 def waitpoint(view: WaitpointView) -> dict[str, Any]:
     """Show an open waitpoint, never its token."""
+    details = {"details": msgspec.Raw(view.details.encode())} if view.details else {}
     return {
         "waitpoint_id": view.waitpoint_id,
         "waitpoint_key": view.waitpoint_key,
@@ -64,7 +67,9 @@ def waitpoint(view: WaitpointView) -> dict[str, Any]:
         "execution_id": view.execution_id,
         "token_kid": view.token_kid,
         "token_fingerprint": view.token_fingerprint,
-    } | present(activated_at=view.activated_at, expires_at=view.expires_at)
+        **present(activated_at=view.activated_at, expires_at=view.expires_at, message=view.message),
+        **details,
+    }
 
 
 def event(line: Event) -> dict[str, Any]:

@@ -86,6 +86,14 @@ class Signed(Struct, frozen=True):
     state: str
     created_at: int
     reason_code: str
+    message: str = ""
+    details: str = ""
+    execution_kind: str = ""
+    namespace: str = ""
+    outlived: bool = False
+    """Whether it was made ahead by an attempt that has ended without using it."""
+    successor: str = ""
+    """Then the open waitpoint of the same key that took its place, if there is one."""
 
     def __repr__(self) -> str:
         return shown_text(self, signature=hide)

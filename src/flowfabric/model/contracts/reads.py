@@ -162,6 +162,10 @@ class WaitpointView(Struct, frozen=True):
     token_kid: str
     token_fingerprint: str
     reason_code: str
+    message: str = ""
+    """What the handler asks of whoever is to answer."""
+    details: str = ""
+    """More about it: a JSON object as text, or empty."""
 
 
 class WaitpointPage(Page, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
 from msgspec import Struct
 
 from flowfabric.model import checks
@@ -16,6 +17,8 @@ from flowfabric.model.limits import (
     DEFAULT_DEDUP_MS,
     MAX_INT,
     MAX_NAME_BYTES,
+    MAX_QUESTION_BYTES,
+    MAX_QUESTION_DETAILS_BYTES,
     MAX_SIGNAL_BYTES,
     MAX_SIGNALS,
     MAX_TEXT_BYTES,
@@ -34,6 +37,17 @@ class Binding(Struct, frozen=True):
     waitpoint_id: str
     waitpoint_key: str = ""
     pending: bool = False
+
+
+def _check_question(message: str, details: str) -> None:
+    """Check what a waitpoint shows to whoever is to answer."""
+    checks.text("message", message, max_bytes=MAX_QUESTION_BYTES, empty=True)
+    if not checks.text("details", details, max_bytes=MAX_QUESTION_DETAILS_BYTES, empty=True):
+        return
+    try:
+        msgspec.json.decode(details, type=dict[str, object])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise invalid("details", "must be a JSON object") from error
 
 
 class OpenWaitpoint(Struct, frozen=True):
@@ -84,6 +98,10 @@ class Suspend(HolderCommand[Suspended | SatisfiedAtOnce], frozen=True, kw_only=T
     idempotency_key: str = ""
     step_name: str = ""
     attempt_index: int | None = None
+    message: str = ""
+    """What its waitpoints show to whoever is to answer; empty: what a pending one shows already."""
+    details: str = ""
+    """More about it: a JSON object as text."""
 
     def check(self) -> None:
         """Check bindings against the condition, and every other field."""
@@ -91,6 +109,7 @@ class Suspend(HolderCommand[Suspended | SatisfiedAtOnce], frozen=True, kw_only=T
         check_uuid("suspension_id", self.suspension_id)
         self._check_bindings()
         self.condition.check()
+        _check_question(self.message, self.details)
         for field in ("reason_code", "requested_by"):
             checks.name(field, getattr(self, field))
         for field in ("resume_policy_json", "continuation_metadata_pointer"):
@@ -174,10 +193,15 @@ class CreateWaitpoint(HolderCommand[WaitpointCreated], frozen=True, kw_only=True
     waitpoint_id: str
     waitpoint_key: str
     expires_in_ms: int
+    message: str = ""
+    """What it shows to whoever is to answer."""
+    details: str = ""
+    """More about it: a JSON object as text."""
 
     def check(self) -> None:
-        """Check id, key and time."""
+        """Check id, key, time and question."""
         super().check()
+        _check_question(self.message, self.details)
         check_uuid("waitpoint_id", self.waitpoint_id)
         checks.name("waitpoint_key", self.waitpoint_key)
         checks.integer("expires_in_ms", self.expires_in_ms, 1, MAX_INT)

@@ -6,9 +6,11 @@ from flowfabric.model.contracts.access import CreateToken, DeleteToken, ListToke
 from flowfabric.model.errors import refuse
 from flowfabric.model.limits import MAX_TOKENS
 from flowfabric.model.machine.inbox import is_open
+from flowfabric.model.machine.lease import waitpoints_of
 from flowfabric.model.machine.secrets import keyring
 from flowfabric.model.machine.workspace import Workspace, step
-from flowfabric.model.records import VERSION, AccessToken, Suspension, Waitpoint
+from flowfabric.model.records import VERSION, AccessToken, Execution, Suspension, Waitpoint
+from flowfabric.model.state import Phase
 from flowfabric.model.tokens import sign
 
 
@@ -61,4 +63,26 @@ def sign_link(space: Workspace, question: SignLink) -> Signed:
     suspension: Suspension | None = space.get("suspension", run.execution_id)
     current = suspension is not None and suspension.suspension_id == waitpoint.suspension_id
     reason = suspension.reason_code if suspension is not None and current else ""
-    return Signed(kid, signature, state, waitpoint.created_at, reason)
+    outlived = waitpoint.state == "pending" and waitpoint.attempt_index != run.attempt.index
+    return Signed(
+        kid, signature, state, waitpoint.created_at, reason, waitpoint.message, waitpoint.details,
+        run.execution_kind, run.namespace, outlived,
+        _successor(space, run, waitpoint, suspension) if outlived else "",
+    )  # fmt: skip
+
+
+def _successor(space: Workspace, run: Execution, waitpoint: Waitpoint, suspension: Suspension | None) -> str:
+    """Find the open waitpoint of the current attempt that has the same key."""
+    named = [waitpoint_id for waitpoint_id, _ in run.pending_waitpoints]
+    if suspension is not None and run.lifecycle_phase is Phase.SUSPENDED:
+        named += waitpoints_of(suspension)
+    keys = [(run.execution_id, each) for each in named if each != waitpoint.waitpoint_id]
+    found: list[Waitpoint | None] = space.several("waitpoint", keys)
+    return next(
+        (
+            each.waitpoint_id for each in found
+            if each is not None and each.waitpoint_key == waitpoint.waitpoint_key
+            and each.attempt_index == run.attempt.index and is_open(each, space.now)
+        ),
+        "",
+    )  # fmt: skip

@@ -102,5 +102,5 @@ def _waitpoint_view(execution_id: str, waitpoint: Waitpoint, suspension: Suspens
     return WaitpointView(
         execution_id, waitpoint.waitpoint_id, waitpoint.waitpoint_key, waitpoint.state,
         required_signal_names(mine.condition) if mine else (), waitpoint.created_at, waitpoint.activated_at,
-        waitpoint.expires_at, kid, digest, mine.reason_code if mine else "",
+        waitpoint.expires_at, kid, digest, mine.reason_code if mine else "", waitpoint.message, waitpoint.details,
     )  # fmt: skip

@@ -41,7 +41,7 @@ def create_waitpoint(space: Workspace, command: CreateWaitpoint) -> WaitpointCre
     _forget_signals(space, run, command.waitpoint_id)
     waitpoint = Waitpoint(
         VERSION, command.waitpoint_id, run.attempt.index, command.waitpoint_key, token, "pending", space.now,
-        expires_at=expires_at,
+        expires_at=expires_at, message=command.message, details=command.details,
     )  # fmt: skip
     space.put("waitpoint", run.execution_id, command.waitpoint_id, value=waitpoint)
     pending = (*run.pending_waitpoints, (command.waitpoint_id, expires_at))
@@ -95,7 +95,8 @@ def bind(space: Workspace, run: Execution, command: Suspend, timeout_at: int) ->
         return (
             replace(
                 used, state="active", suspension_id=command.suspension_id, activated_at=space.now,
-                expires_at=timeout_at,
+                expires_at=timeout_at, message=command.message or used.message,
+                details=command.details or used.details,
             ),
         )  # fmt: skip
     for binding in command.waitpoints:
@@ -134,6 +135,7 @@ def _fresh(
     return Waitpoint(
         VERSION, binding.waitpoint_id, run.attempt.index, binding.waitpoint_key, token, "active", space.now,
         suspension_id=command.suspension_id, activated_at=space.now, expires_at=timeout_at,
+        message=command.message, details=command.details,
     )  # fmt: skip
 
 

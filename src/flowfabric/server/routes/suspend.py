@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from flowfabric.model.condition_json import parse_condition
@@ -21,7 +23,7 @@ from flowfabric.model.errors import invalid
 from flowfabric.model.limits import MAX_PENDING_WAITPOINTS
 from flowfabric.server import render
 from flowfabric.server.call import Answer, Call
-from flowfabric.server.forms import Integer, Ms, Uuid
+from flowfabric.server.forms import Integer, Ms, Uuid, optional_json
 from flowfabric.server.roles import Need
 from flowfabric.server.routes.holder import Holding, holding
 from flowfabric.server.routing import endpoint
@@ -53,6 +55,10 @@ class Suspension(Holding, frozen=True):
     resume_policy_json: str = ""
     continuation_metadata_pointer: str = ""
     attempt_index: Integer | None = None
+    message: str = ""
+    """What whoever is to answer is shown."""
+    details: msgspec.Raw | UnsetType = UNSET
+    """More about it: an object."""
 
 
 @endpoint("POST", "/v1/executions/{id}/suspend", Need.WORK, body=Suspension)
@@ -74,7 +80,7 @@ async def suspend(call: Call) -> Answer:
             step_name=body.step_name or "", resume_delay_ms=body.resume_delay_ms,
             requested_by=body.requested_by, resume_policy_json=body.resume_policy_json,
             continuation_metadata_pointer=body.continuation_metadata_pointer,
-            attempt_index=body.attempt_index,
+            attempt_index=body.attempt_index, message=body.message, details=optional_json(body.details).decode(),
         )
     )  # fmt: skip
     return Answer(suspension_shape(outcome))
@@ -155,6 +161,10 @@ class WaitpointForm(Holding, frozen=True, kw_only=True):
     waitpoint_key: str | None = None
     waitpoint_id: Uuid | None = None
     """The caller's own id, so that a repeat is recognised."""
+    message: str = ""
+    """What whoever is to answer is shown."""
+    details: msgspec.Raw | UnsetType = UNSET
+    """More about it: an object."""
 
 
 @endpoint("POST", "/v1/executions/{id}/waitpoints", Need.WORK, body=WaitpointForm)
@@ -166,6 +176,7 @@ async def create_waitpoint(call: Call) -> Answer:
         CreateWaitpoint(
             **holding(call), waitpoint_id=waitpoint_id, expires_in_ms=body.expires_in_ms,
             waitpoint_key=body.waitpoint_key or generated_key(waitpoint_id),
+            message=body.message, details=optional_json(body.details).decode(),
         )
     )  # fmt: skip
     return Answer({"Created": waitpoint_shape(created.waitpoint)})

@@ -37,7 +37,7 @@ function ff.forget_signals(space, run, waitpoint_id)
   for i = 1, #signals do space:put('signal', false, run.execution_id, waitpoint_id, signals[i].number) end
 end
 
--- A new waitpoint with its token. state, expires_at, and for an active one suspension_id, activated_at.
+-- A new waitpoint with its token. state, expires_at, message, details, and for an active one suspension_id, activated_at.
 function ff.fresh_waitpoint(space, run, waitpoint_id, waitpoint_key, changes)
   local waitpoint = ff.new('Waitpoint', changes)
   waitpoint.version, waitpoint.created_at, waitpoint.attempt_index = ff.RECORD_VERSION, space.now, run.attempt.index
@@ -74,9 +74,15 @@ end
 function ff.bind(space, run, command, timeout_at)
   local active = {
     state = 'active', suspension_id = command.suspension_id, activated_at = space.now, expires_at = timeout_at,
+    message = command.message, details = command.details,
   }
   local bindings, fresh = command.waitpoints, {}
-  if bindings[1].pending then return {ff.replace(usable(space, run, command), active)} end
+  if bindings[1].pending then
+    local waitpoint = usable(space, run, command)
+    if active.message == '' then active.message = waitpoint.message end
+    if active.details == '' then active.details = waitpoint.details end
+    return {ff.replace(waitpoint, active)}
+  end
   for i = 1, #bindings do ff.require_unused(space, run, bindings[i].waitpoint_id) end
   for i = 1, #bindings do
     fresh[i] = ff.fresh_waitpoint(space, run, bindings[i].waitpoint_id, bindings[i].waitpoint_key, active)

@@ -15,7 +15,7 @@ ff.operation('ff_create_waitpoint', 'CreateWaitpoint', function(space, command)
   end
   local expires_at = math.min(space.now + command.expires_in_ms, ff.limits.MAX_INT)
   local waitpoint = ff.fresh_waitpoint(space, run, command.waitpoint_id, command.waitpoint_key, {
-    state = 'pending', expires_at = expires_at,
+    state = 'pending', expires_at = expires_at, message = command.message, details = command.details,
   })
   ff.forget_signals(space, run, command.waitpoint_id)
   space:put('waitpoint', waitpoint, run.execution_id, command.waitpoint_id)
