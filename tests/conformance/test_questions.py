@@ -23,7 +23,7 @@ async def shown(ff: Driver, execution_id: str) -> tuple[str, str]:
 
 
 def pending(ff: Driver, task: Any, **fields: Any) -> CreateWaitpoint:
-    given = {"waitpoint_id": new_uuid(), "waitpoint_key": scenes.KEY, "expires_in_ms": 60_000}
+    given: dict[str, Any] = {"waitpoint_id": new_uuid(), "waitpoint_key": scenes.KEY, "expires_in_ms": 60_000}
     return CreateWaitpoint(execution_id=task.execution_id, fence=task.fence, **given | fields)
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from flowfabric import Context, FlowFabric, FlowFabricError, NothingWaits, WaitTimeout
+from flowfabric.model.contracts.reads import ListWaitpoints
+from flowfabric.testing import Lab
 from support.shell import blocks, shell
 from support.until import until
 
@@ -120,6 +122,28 @@ async def test_sleep_holds_no_worker(app: FlowFabric) -> None:
     async with app.worker(concurrency=1):
         runs = [await app.submit(remind, str(number)) for number in range(3)]
         assert [await run.result(timeout="30s") for run in runs] == ["mail to 0", "mail to 1", "mail to 2"]
+
+
+async def test_a_page_asks() -> None:
+    app, mails = FlowFabric(), list[str]()
+    send_mail = mails.append
+
+    @app.task
+    async def refund(ctx: Context) -> str:
+        question = {"amount": 40}
+        waitpoint = await ctx.create_waitpoint("refund", "7d", message="Refund this order?", details=question)
+        link = await ctx.approval_link(waitpoint, "approve", "reject", expires="7d", to="ann@example.com")
+        await ctx.step("mail", send_mail, link)
+        answer = await ctx.wait_for_signal("approve", "reject", waitpoint=waitpoint, timeout="7d")
+        return f"{answer.name} by {answer.source}: {answer.payload['comment']}"
+
+    async with Lab(app) as lab:
+        run = await lab.submit(refund)
+        await lab.settle()
+        (waitpoint,) = (await lab.store.read(ListWaitpoints(execution_id=run.id))).waitpoints
+        assert (waitpoint.message, waitpoint.details) == ("Refund this order?", '{"amount":40}')
+        await lab.visit(mails[0], "reject", comment="too late")
+        assert await lab.result(run) == "reject by ann@example.com: too late"
 
 
 async def test_links_need_a_server(app: FlowFabric) -> None:

@@ -7,12 +7,12 @@ import base64
 import json
 import re
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 
 from flowfabric.model.contracts.upkeep import RotateSecret
-from flowfabric.server.links import Link, open_link, question_page
+from flowfabric.server.links import open_link
 from flowfabric.server.routes.links import LONGEST_MS
 from flowfabric.server.settings import Settings
 from flowfabric.storage.minting import new_uuid
@@ -120,7 +120,7 @@ async def test_every_changed_character_makes_it_worthless(api: Api) -> None:
     text, signature = sealed.split(".")
     said = json.loads(base64.urlsafe_b64decode(text + "=="))
     for field, value in (
-        (3, "reject"),
+        (3, ["reject"]),
         (4, "bob"),
         (6, said[6] + 1),
         (7, new_uuid()),
@@ -197,11 +197,6 @@ async def test_a_link_may_live_for_ten_years(api: Api) -> None:
     assert b"Valid until" in shown.raw
 
 
-def test_an_older_link_may_name_a_time_that_no_calendar_holds() -> None:
-    link = Link("k", "e", "w", "approve", "", "admin", 2**53 - 1, "n")
-    assert b"9999-12-31 23:59 UTC" in question_page(link, "kind", "default", "")
-
-
 @pytest.mark.parametrize("host", ["evil.example", "localhost:1", ""])
 async def test_without_a_public_address_links_lead_to_where_the_server_listens(
     serve: Serve, host: str
@@ -262,3 +257,132 @@ async def test_links_are_made_by_operators_of_the_namespace(serve: Serve) -> Non
             headers={"Authorization": f"Bearer {token.json['token']}"},
         )  # fmt: skip
         assert reply.status == status
+
+
+FORM = {**HTML, "Content-Type": "application/x-www-form-urlencoded"}
+BOTH = ("approve", "reject")
+
+
+async def answer(api: Api, where: str, **fields: str) -> Reply:
+    """Send the form of the page, as a browser does."""
+    return await api.call("POST", where, data=urlencode(fields).encode(), headers=FORM)
+
+
+async def offered(api: Api, **fields: Any) -> tuple[str, str]:
+    """An execution that waits for one of two signals, and the path of a link that offers both."""
+    execution_id, waitpoint_id = await waiting(api, signals=BOTH, **fields)
+    body = {"signal_names": BOTH, "expires_in_ms": 60_000}
+    made = await api.post(path(execution_id, "waitpoints", waitpoint_id, "link"), body)
+    assert made.status == 201, made
+    return execution_id, urlsplit(made.json["url"]).path
+
+
+async def test_a_page_shows_what_is_asked_and_offers_every_signal_of_the_link(api: Api) -> None:
+    details = {"amount": 12.5, "<to>": "a & b", "lines": [1, 2]}
+    _, where = await offered(api, message="Pay <now>?\nReally?", details=details)
+    page = (await api.call("GET", where, headers=HTML)).raw.decode()
+    for text in (
+        "Pay &lt;now&gt;?\nReally?", "12.5", "&lt;to&gt;", "a &amp; b", "[1,2]", "&lt;b&gt;deploy&lt;/b&gt;",
+        'value="approve"', 'value="reject"', '<textarea name="comment"', '<input name="name"', "Asked",
+    ):  # fmt: skip
+        assert text in page, text
+    assert "<now>" not in page
+
+
+async def test_a_visitor_chooses_comments_and_says_who_they_are(api: Api) -> None:
+    execution_id, where = await offered(api)
+    used = await answer(api, where, signal="reject", comment="too dear", name="Bea")
+    assert used.status == 200, used
+    assert await state(api, execution_id) == "waiting"
+    (signal,) = (await claim(api))["resume_signals"]
+    assert (signal["signal_name"], signal["source_identity"]) == ("reject", "Bea")
+    assert json.loads(signal["payload"]) == {"comment": "too dear"}
+    history = (await api.get(path(execution_id, "history"))).json["events"]
+    assert [line["actor"] for line in history if line["event"] == "signal"] == ["Bea"]
+
+
+async def test_a_named_addressee_answers_in_no_other_name(api: Api) -> None:
+    _, where = await made(api, source_identity="ann")
+    assert '<input name="name"' not in (await api.call("GET", where, headers=HTML)).raw.decode()
+    await answer(api, where, name="mallory")
+    (signal,) = (await claim(api))["resume_signals"]
+    assert signal["source_identity"] == "ann"
+
+
+async def test_a_link_with_several_signals_acts_once_in_all(api: Api) -> None:
+    execution_id, waitpoint_id = await waiting(api, signals=BOTH, mode="all")
+    body = {"signal_names": BOTH, "expires_in_ms": 60_000}
+    made = await api.post(path(execution_id, "waitpoints", waitpoint_id, "link"), body)
+    where = urlsplit(made.json["url"]).path
+    assert (await answer(api, where, signal="approve")).status == 200
+    assert (await answer(api, where, signal="reject")).status == 410
+    assert await state(api, execution_id) == "suspended"
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({}, 400),
+        ({"signal": "other"}, 400),
+        ({"signal": ""}, 400),
+        ({"signal": "approve", "comment": "x" * 2_001}, 400),
+        ({"signal": "approve", "name": "x" * 129}, 400),
+    ],
+)
+async def test_an_answer_that_the_link_does_not_offer_is_refused(
+    api: Api, fields: dict[str, str], status: int
+) -> None:
+    execution_id, where = await offered(api)
+    assert (await answer(api, where, **fields)).status == status
+    assert await state(api, execution_id) == "suspended"
+    wrong = await api.call("POST", where, data=b"{}", headers={"Content-Type": "application/json"})
+    assert wrong.status == 415
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({"signal_name": "a", "signal_names": ["a"], "expires_in_ms": 1}, 400),
+        ({"expires_in_ms": 1}, 422),
+        ({"signal_names": [], "expires_in_ms": 1}, 422),
+        ({"signal_names": ["a"] * 9, "expires_in_ms": 1}, 422),
+        ({"signal_name": "a"}, 422),
+        ({"signal_name": "a", "expires_in_ms": 1, "expires_at": 1}, 400),
+        ({"signal_name": "a", "expires_at": 2**53 - 1}, 422),
+        ({"signal_names": ["a", ""], "expires_in_ms": 1}, 400),
+        ({"signal_name": "a", "expires_in_ms": 1, "link_id": "x"}, 422),
+    ],
+)
+async def test_a_request_for_a_link_says_what_it_means(api: Api, fields: dict[str, Any], status: int) -> None:
+    execution_id, waitpoint_id = await waiting(api)
+    reply = await api.post(path(execution_id, "waitpoints", waitpoint_id, "link"), fields)
+    assert (reply.status, reply.json["code"]) == (status, "invalid_input")
+
+
+async def test_the_same_request_gives_the_same_link_also_when_the_wait_is_over(api: Api) -> None:
+    execution_id, waitpoint_id = await waiting(api)
+    same = {"signal_name": "approve", "expires_at": api.store.now() + 60_000, "link_id": new_uuid()}
+    where = path(execution_id, "waitpoints", waitpoint_id, "link")
+    first = await api.post(where, same)
+    assert (await api.post(where, same)).json == first.json
+    assert (await api.post(urlsplit(first.json["url"]).path)).status == 200
+    assert (await api.post(where, same)).json == first.json
+    assert (await api.post(urlsplit(first.json["url"]).path)).status == 410
+
+
+async def test_a_link_finds_the_wait_of_the_attempt_after_an_interruption(api: Api) -> None:
+    """The link was sent out, then the worker died before it waited; the next attempt waits elsewhere."""
+    execution_id = await create(api)
+    task = await claim(api)
+    ahead = await act(api, task, "waitpoints", waitpoint_key="approval", expires_in_ms=600_000)
+    where = urlsplit((await link(api, execution_id, ahead["Created"]["waitpoint_id"])).json["url"]).path
+    await act(api, task, "release")
+    task = await claim(api)
+    assert task["attempt_index"] == 1
+    not_yet = await api.call("POST", where)
+    assert (not_yet.status, not_yet.json["code"]) == (409, "not_ready")
+    again = await act(api, task, "waitpoints", waitpoint_key="approval", expires_in_ms=600_000)
+    await act(api, task, "suspend", signals=["approve"], use_waitpoint_id=again["Created"]["waitpoint_id"])
+    assert (await api.call("GET", where)).status == 200
+    assert (await api.call("POST", where)).status == 200
+    assert await state(api, execution_id) == "waiting"

@@ -100,3 +100,24 @@ async def test_somebody_visits_an_approval_link(late: bool) -> None:
             await lab.visit(link)
         with pytest.raises(FlowFabricError, match="not made by"):
             await lab.visit("https://example.org")
+
+
+async def test_a_visitor_of_a_link_chooses_and_comments() -> None:
+    app = FlowFabric()
+    links: list[str] = []
+
+    @app.task
+    async def publish(ctx: Context) -> str:
+        waitpoint = await ctx.create_waitpoint("agreement", message="Publish?")
+        links.append(await ctx.approval_link(waitpoint, "approve", "reject"))
+        answer = await ctx.wait_for_signal("approve", "reject", waitpoint=waitpoint)
+        return f"{answer.name} by {answer.source}: {answer.payload['comment']}"
+
+    async with Lab(app) as lab:
+        run = await lab.submit(publish)
+        await lab.settle()
+        with pytest.raises(AssertionError, match="offers approve, reject"):
+            await lab.visit(links[0], "other")
+        await lab.visit(links[0], "reject", comment="not yet", by="bea")
+        assert await lab.result(run) == "reject by bea: not yet"
+        assert links == [links[0]] * 2  # the handler ran again and made the same link

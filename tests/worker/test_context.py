@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from flowfabric.model.contracts.reads import ListWaitpoints, ReadStream, ReadSummary, ReadToken
+from flowfabric.model.contracts.reads import GetExecution, ListWaitpoints, ReadStream, ReadSummary, ReadToken
 from flowfabric.model.contracts.waiting import ApproveSignal, DeliverSignal
 from flowfabric.model.errors import InvalidInput
 from flowfabric.storage.minting import new_uuid
@@ -443,7 +443,7 @@ async def test_an_approval_link_is_a_page_of_a_server(place: Place) -> None:
 
     async def ask(ctx: Context) -> str:
         waitpoint = await ctx.create_waitpoint("approval")
-        await links.put(await ctx.approval_link(waitpoint, "approve", "1h", to="ann"))
+        await links.put(await ctx.approval_link(waitpoint, "approve", expires="1h", to="ann"))
         return (await ctx.wait_for_signal("approve", waitpoint=waitpoint)).source
 
     async with place.runtime(ask):
@@ -456,6 +456,35 @@ async def test_an_approval_link_is_a_page_of_a_server(place: Place) -> None:
         async with aiohttp.ClientSession() as browser, browser.post(link) as answer:
             assert answer.status == 200
         assert await place.result(id_) == "ann"
+
+
+async def test_an_approval_link_stays_the_same_and_brings_choice_and_comment(place: Place) -> None:
+    links: list[str] = []
+    shown = asyncio.Event()
+
+    async def ask(ctx: Context) -> list[Any]:
+        waitpoint = await ctx.create_waitpoint("approval", message="Pay?", details={"amount": 5})
+        links.append(await ctx.approval_link(waitpoint, "approve", "reject", expires="1h"))
+        shown.set()
+        answer = await ctx.wait_for_signal("approve", "reject", waitpoint=waitpoint)
+        return [answer.name, answer.payload, answer.source]
+
+    if place.name != "http":
+        return  # only a server has pages; the test above shows what the others say
+    async with place.runtime(ask):
+        id_ = await place.submit("ask", policy=NO_RETRY)
+        await asyncio.wait_for(shown.wait(), 10)
+        async with asyncio.timeout(20), place.behind.subscribe([f"execution:{id_}"]) as woken:
+            while (await place.behind.read(GetExecution(execution_id=id_))).public_state != "suspended":
+                await woken.wait(1.0)
+        form = {"signal": "reject", "comment": "no money", "name": "Bea"}
+        async with aiohttp.ClientSession() as browser, browser.get(links[0]) as page:
+            assert "Pay?" in await page.text()
+        async with aiohttp.ClientSession() as browser, browser.post(links[0], data=form) as answer:
+            assert answer.status == 200
+        assert await place.result(id_) == ["reject", {"comment": "no money"}, "Bea"]
+    assert len(links) == 2
+    assert len(set(links)) == 1
 
 
 async def long_result(ctx: Context) -> None:

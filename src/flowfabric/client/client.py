@@ -22,6 +22,7 @@ from flowfabric.client.reading import read_frames
 from flowfabric.client.transport import Limits, Request, Transport
 from flowfabric.client.waiting import give_back, within
 from flowfabric.client.wakeups import Wakeups
+from flowfabric.model.contracts.access import ApprovalLink, LinkRequest
 from flowfabric.model.contracts.base import Command, ExecutionCommand
 from flowfabric.model.contracts.create import CreateExecution
 from flowfabric.model.contracts.lease import Claim, Claimed
@@ -182,22 +183,19 @@ class HttpClient(Inside):
 
         return await within(wait_ms, ask, lambda run: run.lifecycle_phase is Phase.TERMINAL)
 
-    async def make_link(
-        self,
-        execution_id: str,
-        waitpoint_id: str,
-        signal_name: str,
-        expires_in_ms: int,
-        source_identity: str = "",
-    ) -> str:
+    async def make_link(self, link: LinkRequest) -> ApprovalLink:
         """Make a link to a page of the server whose visitor may send one signal to a waitpoint, once."""
-        path = f"{asked(GetExecution(execution_id=execution_id)).path}/waitpoints/{quote(waitpoint_id, safe='')}/link"
-        form = {"signal_name": signal_name, "expires_in_ms": expires_in_ms}
-        if source_identity:
-            form["source_identity"] = source_identity
-        reply = await self._transport.send(Request(method="POST", path=path, body=msgspec.json.encode(form)))
-        url: str = decoded(reply)["url"]
-        return url
+        run = asked(GetExecution(execution_id=link.execution_id)).path
+        form = {
+            "signal_names": link.signal_names, "expires_at": link.expires_at, "expires_in_ms": link.expires_in_ms,
+            "source_identity": link.source_identity, "link_id": link.link_id,
+        }  # fmt: skip
+        path = f"{run}/waitpoints/{quote(link.waitpoint_id, safe='')}/link"
+        body = msgspec.json.encode({name: value for name, value in form.items() if value})
+        reply = await self._transport.send(
+            Request(method="POST", path=path, body=body, safe=bool(link.link_id))
+        )
+        return msgspec.convert(decoded(reply), ApprovalLink)
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work, name="flowfabric-client")

@@ -71,6 +71,7 @@ BODY_EXAMPLES: Final[dict[str, Any]] = {
         "lane": "images", "policy": {"retry_policy": {"max_retries": 3}}, "description": "Resize an image.",
         "input_schema": {"type": "object", "properties": {"image": {"type": "string"}}, "required": ["image"]},
     },
+    "POST /links/{signed}": {"signal": "approve", "comment": "as agreed", "name": "Ada"},
     "POST /v1/wakeups": {"topics": ["lane:default", "feed"]},
     "POST /v1/admin/rotate-waitpoint-secret": {"new_kid": "k2", "new_secret_hex": "<64 hex digits>"},
     "POST /v1/admin/tokens": {"name": "ci", "role": "submitter", "namespace": "default"},

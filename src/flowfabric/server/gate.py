@@ -27,7 +27,7 @@ from flowfabric.server.errors import BAD_SHAPE, HttpError, from_engine
 from flowfabric.server.logs import EXECUTION, REQUEST
 from flowfabric.server.query import check_path, check_query, decode_query, text_of
 from flowfabric.server.roles import Need, Principal, Role
-from flowfabric.server.routing import Endpoint, Router, endpoints
+from flowfabric.server.routing import FORM_TYPE, Endpoint, Router, endpoints
 from flowfabric.server.sending import Outgoing
 from flowfabric.storage.minting import new_uuid
 
@@ -130,6 +130,11 @@ class Gate:
         if route.body is None or (route.body_optional and not data):
             return None
         kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
+        if route.form:
+            if kind != FORM_TYPE.encode():
+                code = "unsupported_media_type"
+                raise HttpError(415, f"{BAD_TYPE}: send {FORM_TYPE}", code, kind=code)
+            return decode_query(route.body, data)
         if kind != b"application/json" and not (kind.startswith(b"application/") and kind.endswith(b"+json")):
             code = "unsupported_media_type"
             raise HttpError(415, f"{BAD_TYPE}: send application/json", code, kind=code)

@@ -1,4 +1,4 @@
-"""Links that let their holder send one signal: what they carry, and the pages that they show.
+"""Links that let their holder send one of some signals, once: what they carry, and how they are sealed.
 
 A link is `<what it says>.<signature>`, both in base64url. It says everything that its use needs; the signature is made
 in the store, by a key that is derived from the waitpoint secrets, over all of it.
@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import hmac
-from datetime import UTC, datetime
-from html import escape
 from typing import Final
 
 import msgspec
@@ -23,29 +20,7 @@ from flowfabric.storage.base import Upkeep
 MAX_LENGTH: Final = 6_000
 UNSIGNED: Final = frozenset({"invalid_token", "waitpoint_not_found", "execution_not_found", "invalid_input"})
 """Refusals that tell nothing but that the link was not made here."""
-_LAST_MS: Final = 253_402_300_799_000
-"""The end of the year 9999, the last that a calendar holds: older links may name a later one."""
 CLOSED: Final = "closed"
-_STYLE: Final = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:36rem;margin:4rem auto;padding:0 1rem;color:#1c2024;"
-    "background:#fff}h1{font-size:1.4rem}dl{display:grid;grid-template-columns:max-content 1fr;gap:.3rem 1rem}"
-    "dt{color:#60646c}dd{margin:0;overflow-wrap:anywhere}button{font:inherit;font-weight:600;padding:.6rem 1.4rem;"
-    "border:0;border-radius:.4rem;background:#1a66d6;color:#fff;cursor:pointer}"
-    "@media(prefers-color-scheme:dark){body{background:#111;color:#eee}dt{color:#aaa}}"
-)
-_STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-_POLICY: Final = (
-    f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; form-action 'self'; base-uri 'none'; "
-    "frame-ancestors 'none'"
-)
-PAGE_HEADERS: Final = (
-    ("content-security-policy", _POLICY),
-    ("x-content-type-options", "nosniff"),
-    ("x-frame-options", "DENY"),
-    ("referrer-policy", "no-referrer"),
-    ("cache-control", "no-store"),
-    ("x-robots-tag", "noindex"),
-)
 
 
 class Link(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -54,7 +29,7 @@ class Link(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     kid: str
     execution_id: str
     waitpoint_id: str
-    signal_name: str
+    signal_names: tuple[str, ...]
     source_identity: str
     issued_by: str
     expires_at: int
@@ -118,31 +93,3 @@ def _decode(text: str) -> bytes:
     if _encode(data) != text:
         raise ValueError("not canonical")
     return data
-
-
-def question_page(link: Link, kind: str, namespace: str, reason: str) -> bytes:
-    """Write the page that asks."""
-    who = link.source_identity or "whoever holds this link"
-    until = datetime.fromtimestamp(min(link.expires_at, _LAST_MS) / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    rows = (
-        ("Asked by", link.issued_by), ("Asked of", who), ("Work", kind), ("Namespace", namespace),
-        ("Execution", link.execution_id), ("Waiting for", reason), ("Signal", link.signal_name),
-        ("Valid until", until),
-    )  # fmt: skip
-    table = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in rows if value)
-    text = (
-        f"<p>Sending delivers the signal <strong>{escape(link.signal_name)}</strong> to this work in the name of "
-        f"{escape(who)}. The work goes on when this is what it waits for. The link works once.</p>"
-    )
-    form = f'<form method="post"><button type="submit">Send {escape(link.signal_name)}</button></form>'
-    return page("An execution waits for your answer", f"<dl>{table}</dl>{text}{form}")
-
-
-def page(title: str, body: str) -> bytes:
-    """Write a page that needs nothing from elsewhere; the body is HTML that was escaped already."""
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head>"
-        f"<body><main><h1>{escape(title)}</h1>{body}</main></body></html>"
-    ).encode()

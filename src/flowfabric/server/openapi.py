@@ -17,7 +17,7 @@ from flowfabric.server.examples import ANSWER_EXAMPLES, BODY_EXAMPLES
 from flowfabric.server.forms import END
 from flowfabric.server.roles import Need
 from flowfabric.server.routes import load_routes
-from flowfabric.server.routing import Endpoint, endpoints
+from flowfabric.server.routing import FORM_TYPE, Endpoint, endpoints
 
 _TEMPLATE: Final = "#/components/schemas/{name}"
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")
@@ -143,7 +143,8 @@ def _operation(route: Endpoint, names: dict[Any, str], components: dict[str, Sch
         if (example := BODY_EXAMPLES.get(_key(route))) is not None:
             content["example"] = example
         operation["requestBody"] = {
-            "required": not route.body_optional, "content": {"application/json": content},
+            "required": not route.body_optional,
+            "content": {FORM_TYPE if route.form else "application/json": content},
             "description": f"At most {route.limit} bytes.",
         }  # fmt: skip
     operation["security"] = [] if route.need is Need.NOTHING else [{"token": []}]

@@ -24,6 +24,8 @@ BATCH: Final = 16384 * KIB
 EXECUTIONS: Final = "/v1/executions/{id}"
 """How the path of every route about one execution begins."""
 
+FORM_TYPE: Final = "application/x-www-form-urlencoded"
+
 Handler = Callable[["Call"], Awaitable["Answer"]]
 
 
@@ -37,6 +39,8 @@ class Endpoint(Struct, frozen=True):
     body: Any = None
     """The struct that the JSON body is decoded into; none: a body is not read, only limited."""
     body_optional: bool = False
+    form: bool = False
+    """Whether the body is that of an HTML form instead of JSON."""
     limit: int = CONTROL
     classic: bool = False
     """Whether `kind` in errors follows the older table instead of being the code."""
@@ -66,6 +70,7 @@ def endpoint(
     *,
     body: Any = None,
     body_optional: bool = False,
+    form: bool = False,
     limit: int = CONTROL,
     classic: bool = False,
     query: Any = None,
@@ -84,6 +89,7 @@ def endpoint(
                 need,
                 body,
                 body_optional,
+                form,
                 limit,
                 classic,
                 query,

@@ -177,17 +177,23 @@ class Lab(Submits):
         await run.reject(payload, **options)
         await self.settle()
 
-    async def visit(self, link: str) -> None:
-        """Do what somebody does who opens a link of `Context.approval_link` and agrees, and settle.
+    async def visit(self, link: str, signal: str = "", *, comment: str = "", by: str = "") -> None:
+        """Do what somebody does who opens a link of `Context.approval_link` and answers, and settle.
 
-        A visit that comes too late, or when the wait is over, is refused.
+        `signal` is one of those that the link offers, the first by default. A visit that comes too late, or when the
+        wait is over, is refused.
         """
         await self.settle()
         found = links.read(link)
+        chosen = signal or found.signal_names[0]
+        if chosen not in found.signal_names:
+            raise AssertionError(f"the link offers {', '.join(found.signal_names)}, not {chosen!r}")
         if self.clock.ms >= found.expires_at:
-            raise AssertionError(f"the link for {found.signal_name!r} has expired: give it a longer life")
+            raise AssertionError(f"the link for {chosen!r} has expired: give it a longer life")
         run: Run[Any] = self.app.run(found.execution_id)
-        await run.signal(found.signal_name, waitpoint=found.waitpoint_id, by=found.to, key=link)
+        payload = {"comment": comment} if comment else None
+        who = found.source_identity or by
+        await run.signal(chosen, payload, waitpoint=found.waitpoint_id, by=who, key=found.link_id or link)
         await self.settle()
 
     async def expire(self, run: Run[Any]) -> None:

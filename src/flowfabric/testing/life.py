@@ -14,7 +14,10 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Self, TypeVar
 
+from msgspec.structs import replace
+
 from flowfabric.engine import tail_when_ready, wait_until_ended
+from flowfabric.model.contracts.access import ApprovalLink, LinkRequest
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.contracts.lease import Claim, Claimed, Renew
 from flowfabric.model.contracts.reads import Question, ReadToken, StreamPage, TailStream
@@ -23,7 +26,7 @@ from flowfabric.model.errors import FlowFabricError, StoreClosed, from_code
 from flowfabric.model.ids import Partitions
 from flowfabric.model.records import Execution
 from flowfabric.storage.base import Subscription, Upkeep
-from flowfabric.testing.links import Link
+from flowfabric.testing.links import written
 from flowfabric.worker.faults import LeaseLost
 from flowfabric.worker.layers import Layer
 
@@ -175,20 +178,13 @@ class Life(Door):
         """Wait for an end."""
         return await wait_until_ended(self._store, execution_id, wait_ms)
 
-    async def make_link(
-        self,
-        execution_id: str,
-        waitpoint_id: str,
-        signal_name: str,
-        expires_in_ms: int,
-        source_identity: str = "",
-    ) -> str:
+    async def make_link(self, link: LinkRequest) -> ApprovalLink:
         """Make a link that a test visits, as a server makes one of its pages."""
-        token = await self.read(ReadToken(execution_id=execution_id, waitpoint_id=waitpoint_id))
-        if token is None:
+        token = await self.read(ReadToken(execution_id=link.execution_id, waitpoint_id=link.waitpoint_id))
+        if token is None and not link.link_id:
             raise from_code("waitpoint_not_found")
-        expires_at = self._store.now() + expires_in_ms
-        return Link(execution_id, waitpoint_id, signal_name, expires_at, source_identity).written()
+        until = link.expires_at or self._store.now() + link.expires_in_ms
+        return ApprovalLink(written(replace(link, expires_at=until, expires_in_ms=0)), until)
 
     async def apply(self, command: Command[R]) -> R:
         """Decide one command, unless the worker is dead."""

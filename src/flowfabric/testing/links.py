@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+import msgspec
+
+from flowfabric.model.contracts.access import LinkRequest
 from flowfabric.model.errors import invalid
 
 PAGE: Final = "https://lab.invalid/approve"
 
 
-class Link(NamedTuple):
-    """What a visit of a link does."""
-
-    execution_id: str
-    waitpoint_id: str
-    signal_name: str
-    expires_at: int
-    to: str
-
-    def written(self) -> str:
-        """Write it as handlers get it."""
-        return f"{PAGE}?{urlencode(self._asdict())}"
+def written(link: LinkRequest) -> str:
+    """Write a link as handlers get it."""
+    fields = {name: getattr(link, name) for name in link.__struct_fields__}
+    return f"{PAGE}?{urlencode(fields, doseq=True)}"
 
 
-def read(text: str) -> Link:
+def read(text: str) -> LinkRequest:
     """Read a link that was made in a lab."""
-    parts = urlsplit(text)
     if not text.startswith(f"{PAGE}?"):
         raise invalid("link", f"{text!r} was not made by ctx.approval_link in a lab")
-    found = {name: values[0] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
-    return Link(**{**found, "expires_at": int(found["expires_at"])})  # type: ignore[arg-type]
+    found = parse_qs(urlsplit(text).query, keep_blank_values=True)
+    names = tuple(found.pop("signal_names"))
+    one = {name: values[0] for name, values in found.items()}
+    return msgspec.convert({**one, "signal_names": names}, LinkRequest, strict=False)

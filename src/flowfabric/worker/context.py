@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, 
 
 from flowfabric.codecs import JSON, Codec, Duration, decode_value, encode_value, millis
 from flowfabric.model.conditions import Condition, timeout_only
+from flowfabric.model.contracts.access import ApprovalLink, LinkRequest
 from flowfabric.model.contracts.base import HolderCommand
 from flowfabric.model.contracts.lease import UpdateProgress
 from flowfabric.model.contracts.reads import ReadToken
@@ -28,10 +29,20 @@ from flowfabric.worker.calls import Call
 from flowfabric.worker.faults import LeaseLost, Suspended, WaitTimeout, is_loss
 from flowfabric.worker.frames import Emitter, now_ms
 from flowfabric.worker.results import read_result, write_result
-from flowfabric.worker.steps import CHILD, SLEEP, SLEEPING, WAIT, WAITPOINT, Steps, check_function, check_name
+from flowfabric.worker.steps import (
+    CHILD,
+    LINK,
+    SLEEP,
+    SLEEPING,
+    WAIT,
+    WAITPOINT,
+    Steps,
+    check_function,
+    check_name,
+)
 from flowfabric.worker.tasks import ClaimedTask
 from flowfabric.worker.threads import in_thread
-from flowfabric.worker.waits import Count, Signal, Waitpoint, condition_of, signal_of
+from flowfabric.worker.waits import Count, Signal, Waitpoint, condition_of, signal_of, written_details
 
 if TYPE_CHECKING:
     from flowfabric.worker.sync_context import SyncContext
@@ -324,6 +335,8 @@ class Context:
         timeout: Duration | None = None,  # noqa: ASYNC109
         name: str = "",
         waitpoint: Waitpoint | None = None,
+        message: str = "",
+        details: Mapping[str, Any] | None = None,
     ) -> Signal: ...
 
     @overload
@@ -335,6 +348,8 @@ class Context:
         timeout: Duration | None = None,  # noqa: ASYNC109
         name: str = "",
         waitpoint: Waitpoint | None = None,
+        message: str = "",
+        details: Mapping[str, Any] | None = None,
     ) -> list[Signal]: ...
 
     async def wait_for_signal(
@@ -345,6 +360,8 @@ class Context:
         timeout: Duration | None = None,  # noqa: ASYNC109 - of the suspension, which lives in the store
         name: str = "",
         waitpoint: Waitpoint | None = None,
+        message: str = "",
+        details: Mapping[str, Any] | None = None,
     ) -> Signal | list[Signal]:
         """Give the lease back until signals come: the first of some names, or with `count` a list of several.
 
@@ -355,7 +372,8 @@ class Context:
 
         `count` is a number, `"all"` of the names, or `"any"`. `distinct` counts each source once: two approvals from
         two people. Raises `WaitTimeout` when the time is over. `name` names the wait, and the waitpoint that signals
-        are sent to; `waitpoint` is one that was created earlier.
+        are sent to; `waitpoint` is one that was created earlier. `message` and `details` are shown to whoever is to
+        answer: on approval pages, in the inbox and by `ff waitpoints`.
         """
         label = name or (waitpoint.key if waitpoint else "") or "|".join(names) or "signal"
         step, _ = self._steps.ask(f"{WAIT}{label}")
@@ -367,7 +385,9 @@ class Context:
             condition = condition_of(names, count, distinct=distinct, key=key)
             binding = Binding(waitpoint.id, key, pending=True) if waitpoint else Binding(new_uuid(), key)
             after = None if timeout is None else millis(timeout, "timeout")
-            satisfied = await self._suspend(step, condition, binding, after)
+            satisfied = await self._suspend(
+                step, condition, binding, after, message=message, details=written_details(details)
+            )
             return _answer([signal_of(view) for view in satisfied.resume_signals], count)
         if outcome.reason == "timeout":
             raise WaitTimeout(f"nobody sent {' or '.join(names) or 'a signal'} in time")
@@ -380,13 +400,14 @@ class Context:
         binding: Binding,
         timeout_ms: int | None,
         reason_code: str = "waiting_for_signal",
+        **question: str,
     ) -> SatisfiedAtOnce:
         """Give the lease back and unwind the handler; goes on only when buffered signals suffice already."""
         suspension = new_uuid()
         command = self._of(
             Suspend, suspension_id=suspension, idempotency_key=suspension, waitpoints=(binding,), condition=condition,
             reason_code=reason_code, timeout_ms=timeout_ms, step_name=step,
-            timeout_behavior=None if timeout_ms is None else "auto_resume",
+            timeout_behavior=None if timeout_ms is None else "auto_resume", **question,
         )  # fmt: skip
         async with self._last():
             await self.flush()
@@ -398,7 +419,14 @@ class Context:
             return outcome
         raise Suspended(step)
 
-    async def create_waitpoint(self, key: str, expires: Duration = "1d") -> Waitpoint:
+    async def create_waitpoint(
+        self,
+        key: str,
+        expires: Duration = "1d",
+        *,
+        message: str = "",
+        details: Mapping[str, Any] | None = None,
+    ) -> Waitpoint:
         """Open a waitpoint before waiting on it, so that its token can be sent out first; made once in each attempt.
 
         ::
@@ -408,24 +436,33 @@ class Context:
             answer = await ctx.wait_for_signal("approve", waitpoint=waitpoint)
 
         Send the token inside a step: it is a secret, so it is not stored but read again whenever the handler runs, and
-        it is empty when the waitpoint is closed already.
+        it is empty when the waitpoint is closed already. `message` and `details` are as in `wait_for_signal`.
         """
         name, place = self._steps.ask(f"{WAITPOINT}{key}@{self.attempt}")
         id_ = str(uuid.uuid5(uuid.UUID(self._task.attempt_id), name))
         if await self._steps.find(name) is None:
-            opened = await self._guard(self._task.create_pending_waitpoint(key, expires, waitpoint_id=id_))
+            opened = await self._guard(
+                self._task.create_pending_waitpoint(
+                    key, expires, waitpoint_id=id_, message=message, details=written_details(details)
+                )
+            )
             await self._keep(name, place, {"waitpoint_id": id_}, _nothing)
             return Waitpoint(id_, key, opened.waitpoint_token)
         token = await self._task.ask(ReadToken(execution_id=self.execution_id, waitpoint_id=id_))
         return Waitpoint(id_, key, token or "")
 
     async def approval_link(
-        self, waitpoint: Waitpoint, signal_name: str, expires: Duration = "1d", to: str = ""
+        self, waitpoint: Waitpoint, *signal_names: str, expires: Duration = "1d", to: str = ""
     ) -> str:
-        """Make a link that lets whoever opens it send one signal; it is a page of the server, so a server is needed.
+        """Make a link that lets whoever opens it send one of some signals, once; it is a page of the server.
 
-        Send it inside a step: it is a secret, so it is not stored, and every run of the handler makes a new one, or an
-        empty one when the waitpoint is closed already.
+        ::
+
+            link = await ctx.approval_link(waitpoint, "approve", "reject", expires="7d", to="ann@example.com")
+
+        The page shows the waitpoint's `message` and `details`, a button for each signal, and room for a comment, which
+        arrives as the payload `{"comment": …}`. `answer.source` is `to`, or the name that the visitor gives. Send the
+        link inside a step: it is a secret, so it is not stored, but every run of the handler makes the same one.
         """
         make = getattr(self._task.worker.store, "make_link", None)
         if make is None:
@@ -433,15 +470,22 @@ class Context:
                 "approval links are pages of a server: connect the worker to one (http://…), "
                 "or send the waitpoint's id and token and deliver the signal yourself"
             )
-        try:
-            url: str = await make(
-                self.execution_id, waitpoint.id, signal_name, millis(expires, "expires"), to
+        if not signal_names:
+            raise invalid(
+                "signal_names", 'name the signals to choose from: approval_link(waitpoint, "approve")'
             )
-        except FlowFabricError as error:
-            if error.code not in {"waitpoint_closed", "waitpoint_not_found"}:
-                raise
-            return ""
-        return url
+        name, place = self._steps.ask(f"{LINK}{waitpoint.key}@{self.attempt}")
+        found = await self._steps.find(name)
+        until = 0 if found is None else decode_value(found.result, found.encoding, int, self._codec)
+        link = LinkRequest(
+            execution_id=self.execution_id, waitpoint_id=waitpoint.id, signal_names=signal_names, expires_at=until,
+            expires_in_ms=0 if until else millis(expires, "expires"), source_identity=to,
+            link_id=str(uuid.uuid5(uuid.UUID(waitpoint.id), name)),
+        )  # fmt: skip
+        made: ApprovalLink = await make(link)
+        if not until:
+            await self._keep(name, place, made.expires_at, _nothing)
+        return made.url
 
     # Children.
 

@@ -16,6 +16,7 @@ from contextlib import AbstractAsyncContextManager
 from functools import lru_cache
 from typing import Any, Final, Protocol, TypeVar
 
+from flowfabric.model.contracts.access import ApprovalLink, LinkRequest
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.contracts.lease import Claim, Claimed
 from flowfabric.model.contracts.reads import Question, StreamPage, TailStream
@@ -164,10 +165,10 @@ class LayeredWaits(Layered):
         """Read what follows a cursor; when there is nothing, wait for something."""
         return await self._call(TailStream, lambda: self._store.tail_within(question, wait_ms))
 
-    async def make_link(self, *words: Any) -> str:
+    async def make_link(self, link: LinkRequest) -> ApprovalLink:
         """Make an approval link, where the connection offers that."""
-        url: str = await self._call(_Link, lambda: self._store.make_link(*words))
-        return url
+        made: ApprovalLink = await self._call(_Link, lambda: self._store.make_link(link))
+        return made
 
     async def end_within(self, execution_id: str, wait_ms: int) -> Execution:
         """Return the execution when it has ended, or as it is when the time is over."""

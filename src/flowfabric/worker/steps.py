@@ -18,9 +18,10 @@ SLEEP: Final = "sleep"
 SLEEPING: Final = "sleeping"
 """Why a run is suspended that sleeps: no signal can wake it."""
 WAITPOINT: Final = "waitpoint:"
+LINK: Final = "link:"
 CHILD: Final = "submit:"
-_WAITS: Final = re.compile(r"sleep(#\d+)?|wait:.*|waitpoint:.*", re.DOTALL)
-_OWN: Final = re.compile(r"sleep|(wait|waitpoint|submit):.*|.*#\d+", re.DOTALL)
+_WAITS: Final = re.compile(r"sleep(#\d+)?|(wait|waitpoint|link):.*", re.DOTALL)
+_OWN: Final = re.compile(r"sleep|(wait|waitpoint|link|submit):.*|.*#\d+", re.DOTALL)
 
 
 def check_function(name: str, function: object) -> None:
@@ -41,8 +42,8 @@ def check_name(name: str) -> None:
     if _OWN.fullmatch(name):
         raise invalid(
             "name",
-            f"{name!r} cannot be the name of a step: sleep, wait:…, waitpoint:… and submit:… are what the context "
-            "itself stores, and name#2 is the second step of a name",
+            f"{name!r} cannot be the name of a step: sleep, wait:…, waitpoint:…, link:… and submit:… are what the "
+            "context itself stores, and name#2 is the second step of a name",
         )
 
 

@@ -147,6 +147,8 @@ class SyncContext:
         timeout: Duration | None = None,
         name: str = "",
         waitpoint: Waitpoint | None = None,
+        message: str = "",
+        details: Mapping[str, Any] | None = None,
     ) -> Signal: ...
     @overload
     def wait_for_signal(
@@ -157,6 +159,8 @@ class SyncContext:
         timeout: Duration | None = None,
         name: str = "",
         waitpoint: Waitpoint | None = None,
+        message: str = "",
+        details: Mapping[str, Any] | None = None,
     ) -> list[Signal]: ...
 
     def wait_for_signal(
@@ -167,6 +171,8 @@ class SyncContext:
         timeout: Duration | None = None,
         name: str = "",
         waitpoint: Waitpoint | None = None,
+        message: str = "",
+        details: Mapping[str, Any] | None = None,
     ) -> Signal | list[Signal]:
         """Give the lease back until signals come."""
         waiting: Coroutine[Any, Any, Signal | list[Signal]] = self._context.wait_for_signal(
@@ -176,18 +182,27 @@ class SyncContext:
             timeout=timeout,
             name=name,
             waitpoint=waitpoint,
+            message=message,
+            details=details,
         )
         return self._wait(waiting)
 
-    def create_waitpoint(self, key: str, expires: Duration = "1d") -> Waitpoint:
+    def create_waitpoint(
+        self,
+        key: str,
+        expires: Duration = "1d",
+        *,
+        message: str = "",
+        details: Mapping[str, Any] | None = None,
+    ) -> Waitpoint:
         """Open a waitpoint before waiting on it."""
-        return self._wait(self._context.create_waitpoint(key, expires))
+        return self._wait(self._context.create_waitpoint(key, expires, message=message, details=details))
 
     def approval_link(
-        self, waitpoint: Waitpoint, signal_name: str, expires: Duration = "1d", to: str = ""
+        self, waitpoint: Waitpoint, *signal_names: str, expires: Duration = "1d", to: str = ""
     ) -> str:
-        """Make a link that lets whoever opens it send one signal; it is a page of the server."""
-        return self._wait(self._context.approval_link(waitpoint, signal_name, expires, to))
+        """Make a link that lets whoever opens it send one of some signals, once; it is a page of the server."""
+        return self._wait(self._context.approval_link(waitpoint, *signal_names, expires=expires, to=to))
 
     def emit(
         self,

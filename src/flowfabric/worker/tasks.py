@@ -245,12 +245,18 @@ class ClaimedTask:
         )
 
     async def create_pending_waitpoint(
-        self, key: str, expires_in: Duration = "1d", waitpoint_id: str = ""
+        self,
+        key: str,
+        expires_in: Duration = "1d",
+        waitpoint_id: str = "",
+        *,
+        message: str = "",
+        details: str = "",
     ) -> OpenWaitpoint:
         """Open a waitpoint ahead of the suspension that will use it; its token can be sent out at once."""
         command = self._of(
             CreateWaitpoint, waitpoint_id=waitpoint_id or new_uuid(), waitpoint_key=key,
-            expires_in_ms=millis(expires_in, "expires_in"),
+            expires_in_ms=millis(expires_in, "expires_in"), message=message, details=details,
         )  # fmt: skip
         try:
             return (await self.send(command)).waitpoint

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
+
+import msgspec
 
 from flowfabric.codecs import JSON, Codec, decode_value
 from flowfabric.model.conditions import Condition, friendly_condition
@@ -68,6 +71,16 @@ class Waitpoint:
 
     def __repr__(self) -> str:
         return f"Waitpoint(id={self.id!r}, key={self.key!r}, token=…)"
+
+
+def written_details(details: Mapping[str, Any] | None) -> str:
+    """Write the details of a question as the JSON object that a waitpoint keeps."""
+    if details is None:
+        return ""
+    try:
+        return msgspec.json.encode(dict(details)).decode()
+    except (TypeError, ValueError) as error:
+        raise invalid("details", f"give names and values that JSON can hold: {error}") from error
 
 
 def condition_of(names: tuple[str, ...], count: Count | None, *, distinct: bool, key: str) -> Condition:

@@ -166,6 +166,7 @@ def approve_signal(hand: Hand) -> ApproveSignal:
     return ApproveSignal(
         **hand.on(known), waitpoint_id=_waitpoint(hand, known).waitpoint_id, signal_id=draw.uuid(),
         signal_name=draw.pick(SIGNALS), payload=draw.data(), key_suffix=draw.pick(("", "1", "2", "3")),
+        idempotency_key=draw.pick(("", "", "k1", "k2")),
         lane_id=draw.weighted(((5, ""), (3, known.lane_id), (1, "elsewhere"))),
         dedup_ttl_ms=draw.pick((0, 1_000, 90_000)),
     )  # fmt: skip

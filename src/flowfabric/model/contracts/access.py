@@ -78,6 +78,34 @@ class ListTokens(Question[tuple[AccessToken, ...]], frozen=True, kw_only=True):
         return (ALL_TOKENS,)
 
 
+class LinkRequest(Struct, frozen=True, kw_only=True):
+    """A link to be made: a page that lets its visitor send one of some signals to a waitpoint, once."""
+
+    execution_id: str
+    waitpoint_id: str
+    signal_names: tuple[str, ...]
+    expires_in_ms: int = 0
+    expires_at: int = 0
+    """In place of `expires_in_ms`."""
+    source_identity: str = ""
+    """Who is asked; empty: the visitor says who they are."""
+    link_id: str = ""
+    """A UUID; with the same id and the same `expires_at` the same link is made again."""
+
+
+class ApprovalLink(Struct, frozen=True):
+    """A link that was made. Whoever has it may use it, so `repr` hides it."""
+
+    url: str
+    expires_at: int
+
+    def __repr__(self) -> str:
+        return shown_text(self, url=hide)
+
+    def __rich_repr__(self) -> Iterator[tuple[str, object]]:  # type: ignore[override]
+        return shown(self, url=hide)
+
+
 class Signed(Struct, frozen=True):
     """A signature for a waitpoint, and how that is now. The signature is a secret: `repr` hides it."""
 

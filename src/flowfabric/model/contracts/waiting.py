@@ -344,19 +344,23 @@ class ApproveSignal(_SignalCommand, frozen=True, kw_only=True):
     key_suffix: str = ""
     source_identity: str = ""
     """Who is meant, where it is somebody else than the actor: the addressee of a link."""
+    idempotency_key: str = ""
+    """Recognises a repeat whatever the name of the signal; empty: the name and the suffix do."""
 
     def check(self) -> None:
         """Check lane and suffix too."""
         super().check()
         if self.lane_id:
             checks.lane(self.lane_id)
-        for field in ("key_suffix", "source_identity"):
+        for field in ("key_suffix", "source_identity", "idempotency_key"):
             checks.text(field, getattr(self, field), max_bytes=MAX_NAME_BYTES, empty=True)
 
     @property
     def dedup_key(self) -> str:
-        """One approval per name and suffix, unless its lifetime is nothing."""
-        return f"approval:{self.signal_name}:{self.key_suffix}" if self.dedup_ttl_ms else ""
+        """One approval per key, or per name and suffix, unless its lifetime is nothing."""
+        if not self.dedup_ttl_ms:
+            return ""
+        return self.idempotency_key or f"approval:{self.signal_name}:{self.key_suffix}"
 
 
 class Resumed(Struct, frozen=True):

@@ -4,7 +4,7 @@
 -- Command   ApproveSignal
 -- Blobs     1 the payload
 -- Reply     "accepted", signal id, effect | "duplicate", the id of the first
--- Keeps     one approval for each name and suffix while it is remembered
+-- Keeps     one approval for each key, or for each name and suffix, while it is remembered
 
 ff.operation('ff_approve_signal', 'ApproveSignal', function(space, command, blobs)
   local run = space:execution(command.execution_id)
@@ -13,8 +13,12 @@ ff.operation('ff_approve_signal', 'ApproveSignal', function(space, command, blob
   end
   local waitpoint = space:get('waitpoint', run.execution_id, command.waitpoint_id)
   if not waitpoint then ff.refuse('waitpoint_not_found', {}, 'waitpoint_id') end
-  local key = ''
-  if command.dedup_ttl_ms ~= 0 then key = 'approval:' .. command.signal_name .. ':' .. command.key_suffix end
+  local key = command.idempotency_key
+  if command.dedup_ttl_ms == 0 then
+    key = ''
+  elseif key == '' then
+    key = 'approval:' .. command.signal_name .. ':' .. command.key_suffix
+  end
   local signal = ff.signal_from(space, command, waitpoint, blobs[1], {
     signal_category = 'approval', source_type = 'operator', source_identity = command.source_identity,
     correlation_id = '', idempotency_key = key, target_scope = 'execution', created_at = space.now,
