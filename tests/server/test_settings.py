@@ -61,6 +61,7 @@ GOOD: list[tuple[str, str, str, Any]] = [
     ("FF_MAX_CONCURRENT_STREAM_OPS", "7", "max_stream_ops", 7),
     ("FF_MAX_CONCURRENT_TAIL", "9", "max_stream_ops", 9),
     ("FF_MAX_CONCURRENT_SSE", "5", "max_sse", 5),
+    ("FF_MAX_CONCURRENT_SSE_PER_TOKEN", "5", "max_sse_per_token", 5),
     ("FF_MAX_CONNECTIONS", "5", "max_connections", 5),
     ("FF_PROCESSES", "3", "processes", 3),
     ("FF_LOG_LEVEL", "DEBUG", "log_level", "debug"),
@@ -94,7 +95,8 @@ def test_a_token_of_blanks_is_refused(blank: str) -> None:
 NUMBERS = {
     "u16": ["FF_FLOW_PARTITIONS", "FF_BUDGET_PARTITIONS", "FF_QUOTA_PARTITIONS", "FF_PORT", "FF_PROCESSES"],
     "u32": ["FF_MAX_CONCURRENT_STREAM_OPS", "FF_MAX_CONCURRENT_TAIL", "FF_POSTGRES_POOL_SIZE",
-            "FF_SQLITE_POOL_SIZE", "FF_MAX_CONNECTIONS", "FF_MAX_CONCURRENT_SSE"],
+            "FF_SQLITE_POOL_SIZE", "FF_MAX_CONNECTIONS", "FF_MAX_CONCURRENT_SSE",
+            "FF_MAX_CONCURRENT_SSE_PER_TOKEN"],
     "u64": ["FF_WAITPOINT_HMAC_GRACE_MS", "FF_AGEING_MS",
             *(variable.name for variable in VARIABLES if "_INTERVAL_" in variable.name)],
 }  # fmt: skip

@@ -107,8 +107,9 @@ class Wakeups:
 
     def wake(self, topics: Iterable[str]) -> None:
         """Wake whoever listens to any of these."""
-        for listener in {each for topic in topics for each in self._listeners.get(topic, ())}:
-            listener.wake()
+        for topic in topics:
+            for listener in self._listeners.get(topic, ()):
+                listener.wake((topic,))
 
     def wake_all(self, topics: Iterable[str]) -> None:
         """Wake all listeners of a stream that was broken."""

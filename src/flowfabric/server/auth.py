@@ -54,6 +54,8 @@ class Access:
         self._fresh_until = float("-inf")
         self._generation = 0
         self._reading = asyncio.Lock()
+        self.changed = asyncio.Event()
+        """Set when this server has changed the tokens."""
 
     @property
     def closed(self) -> bool:
@@ -73,6 +75,7 @@ class Access:
         """Drop what was read: this server has changed the tokens."""
         self._generation += 1
         self._fresh_until = float("-inf")
+        self.changed.set()
 
     async def _principal(self, header: bytes) -> Principal:
         if header.startswith(_BEARER):
@@ -80,12 +83,23 @@ class Access:
             given = digest(header[len(_BEARER) :])
             if hmac.compare_digest(given, self._api_digest):
                 return ADMINISTRATOR
-            if time.monotonic() >= self._fresh_until:
-                await self._refresh()
-            token = self._tokens.get(given)
-            if token is not None and not 0 < token.expires_at <= self._store.now():
-                return Principal(token.name, Role(token.role), token.namespace)
+            token = (await self._known()).get(given)
+            if token is not None and self._lives(token):
+                return Principal(token.name, Role(token.role), token.namespace, token.token_id)
         raise HttpError(401, NO_TOKEN, "unauthorized", kind="unauthorized")
+
+    def _lives(self, token: AccessToken) -> bool:
+        return not 0 < token.expires_at <= self._store.now()
+
+    async def living(self) -> frozenset[str]:
+        """Return the ids of all tokens that open anything."""
+        return frozenset(token.token_id for token in (await self._known()).values() if self._lives(token))
+
+    async def _known(self) -> dict[str, AccessToken]:
+        """Return the tokens by their digests, as they were a moment ago."""
+        if time.monotonic() >= self._fresh_until:
+            await self._refresh()
+        return self._tokens
 
     async def _refresh(self) -> None:
         async with self._reading:

@@ -55,6 +55,15 @@ class Stopping(HttpError):
         )
 
 
+class Revoked(HttpError):
+    """The token was deleted or has expired while something went on in its name."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            401, "the token was deleted or has expired meanwhile", "unauthorized", kind="unauthorized"
+        )
+
+
 class Call:
     """A request that was let in: checked, limited, decoded."""
 
@@ -147,28 +156,36 @@ class Call:
     async def while_connected(
         self, work: Coroutine[Any, Any, R], give_back: Callable[[R], Awaitable[None]] | None = None
     ) -> R:
-        """Wait for something as long as the client waits and the server serves; then the work is cancelled.
+        """Wait for something as long as the client waits, its token opens, and the server serves; then cancel it.
 
         What the work brought in that very moment is handed to `give_back`.
         """
         doing = asyncio.ensure_future(work)
         gone = asyncio.ensure_future(self._client_gone())
         stopping = asyncio.ensure_future(self.server.stopping.wait())
+        revoked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        tasks = (doing, gone, stopping, revoked)
+
+        def revoke() -> None:
+            if not revoked.done():
+                revoked.set_result(None)
+
         try:
-            await asyncio.wait((doing, gone, stopping), return_when=asyncio.FIRST_COMPLETED)
+            with self.server.revocation.watching(self.principal, revoke):
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for _ in range(GLANCES if give_back is not None else 0):
                 await asyncio.sleep(0)  # a farewell that has arrived already is heard in time
-            if doing.done() and not gone.done():
+            if doing.done() and not gone.done() and not revoked.done():
                 return doing.result()
             doing.cancel()
             await asyncio.wait((doing,))
             if give_back is not None and not doing.cancelled() and doing.exception() is None:
                 await give_back(doing.result())
-            raise ClientGone if gone.done() else Stopping
+            raise ClientGone if gone.done() else Revoked if revoked.done() else Stopping
         finally:
-            for task in (doing, gone, stopping):
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(doing, gone, stopping, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _client_gone(self) -> None:
         while (await self.receive())["type"] != "http.disconnect":

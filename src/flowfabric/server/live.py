@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Final, TypeVar
 
@@ -17,12 +17,18 @@ from flowfabric.model.contracts.reads import FeedEntry, Question, ReadFeed, Stre
 from flowfabric.model.errors import FlowFabricError, StoreClosed
 from flowfabric.server.call import Stopping
 from flowfabric.server.errors import HttpError
+from flowfabric.server.revocation import Revocation
+from flowfabric.server.roles import Principal
 from flowfabric.server.shapes import event as history_line
 from flowfabric.server.sse import message
 from flowfabric.storage.base import Commands
 
 R = TypeVar("R")
 MAX_STREAMS: Final = 10_000
+MAX_STREAMS_OF_TOKEN: Final = 2_000
+MAX_TOPICS: Final = 200_000
+"""How many topics all streams of wake-ups together listen to; each costs memory, here and in the store."""
+MAX_TOPICS_OF_TOKEN: Final = 50_000
 HEARTBEAT_SECONDS: Final = 15.0
 BUFFER: Final = 4_096
 """How many changes wait for a listener of the feed before it is dropped."""
@@ -33,6 +39,7 @@ GIVE_UP_SECONDS: Final = 60.0
 READS_AT_ONCE: Final = 16
 FRAME_READS_AT_ONCE: Final = 4
 """Frames may be large: what is read and not yet written out is all in memory."""
+OPENED_AT_ONCE: Final = 8
 PAGE: Final = 500
 
 log = logging.getLogger("flowfabric.server")
@@ -40,13 +47,38 @@ Shown = tuple[FeedEntry, bytes]
 """A change, and how it is sent: written once for all listeners."""
 
 
+class Seat:
+    """The place of one stream, counted from when it is asked for until it ends."""
+
+    def __init__(self, live: Live, principal: Principal, topics: int) -> None:
+        self.live = live
+        self.principal = principal
+        self.topics = topics
+        self.taken = False
+        """Whether a stream has it, which gives it back."""
+
+    @property
+    def holder(self) -> str:
+        """Whose streams are counted together."""
+        return self.principal.token_id or self.principal.name
+
+
 class Live:
     """The live feeds of one server."""
 
-    def __init__(self, store: Commands, stopping: asyncio.Event, limit: int = MAX_STREAMS) -> None:
+    def __init__(
+        self,
+        store: Commands,
+        stopping: asyncio.Event,
+        revocation: Revocation,
+        limit: int = MAX_STREAMS,
+        limit_of_token: int = MAX_STREAMS_OF_TOKEN,
+    ) -> None:
         self.store = store
         self.stopping = stopping
+        self.revocation = revocation
         self.limit = limit
+        self.limit_of_token = limit_of_token
         self.heartbeat_seconds = HEARTBEAT_SECONDS
         self.buffer = BUFFER
         self.slow_seconds = SLOW_SECONDS
@@ -55,39 +87,55 @@ class Live:
         """Hears when the oldest change of a page was made, once the listeners have been told."""
         self.streams: set[asyncio.Task[None]] = set()
         self.feed = FeedReader(self)
-        self._open = 0
+        self._open: Counter[str] = Counter()
+        self._topics: Counter[str] = Counter()
         self._watch: asyncio.Task[None] | None = None
         self._reads = asyncio.Semaphore(READS_AT_ONCE)
         self._frame_reads = asyncio.Semaphore(FRAME_READS_AT_ONCE)
-
-    def check_room(self) -> None:
-        """Refuse one more stream when the limit is reached, or when the server ends."""
-        if self.stopping.is_set():
-            raise Stopping
-        if self._open >= self.limit:
-            raise HttpError(
-                429, f"too many concurrent sse calls (server max: {self.limit}); retry with backoff",
-                "resource_exhausted", kind="resource_exhausted", retryable=True,
-            )  # fmt: skip
+        self.opening = asyncio.Semaphore(OPENED_AT_ONCE)
+        """Many who come at once begin to listen a few at a time, so that nobody else has to wait for them."""
 
     @contextlib.contextmanager
-    def place(self) -> Iterator[None]:
-        """Count a stream while it is open."""
-        self._open += 1
+    def seat(self, principal: Principal, topics: int = 0) -> Iterator[Seat]:
+        """Count a stream from now on; refuse it where that is one too many. One that does not begin is let go."""
+        seat = Seat(self, principal, topics)
+        self._check_room(seat)
+        self._open[seat.holder] += 1
+        self._topics[seat.holder] += topics
         if self._watch is None:
             self._watch = asyncio.create_task(self._end_with_server(), name="flowfabric-live")
         try:
-            yield
+            yield seat
         finally:
-            self._open -= 1
-            if not self._open:
-                self._watch.cancel()
-                self._watch = None
+            if not seat.taken:
+                self.leave(seat)
+
+    def _check_room(self, seat: Seat) -> None:
+        if self.stopping.is_set():
+            raise Stopping
+        for pool, wanted, taken, of_token, in_all in (
+            ("sse calls", 1, self._open, self.limit_of_token, self.limit),
+            ("topics of wake-ups", seat.topics, self._topics, MAX_TOPICS_OF_TOKEN, MAX_TOPICS),
+        ):
+            if taken[seat.holder] + wanted > of_token:
+                raise _too_many(pool, f"max for one token: {of_token}")
+            if taken.total() + wanted > in_all:
+                raise _too_many(pool, f"server max: {in_all}")
+
+    def leave(self, seat: Seat) -> None:
+        """Count a stream no longer."""
+        for counter, count in ((self._open, 1), (self._topics, seat.topics)):
+            counter[seat.holder] -= count
+            if not counter[seat.holder]:
+                del counter[seat.holder]
+        if not self._open and self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
 
     @property
     def open(self) -> int:
         """How many streams are open."""
-        return self._open
+        return self._open.total()
 
     async def read(self, question: Question[R]) -> R:
         """Ask the store; when a wake-up reaches everybody, they ask a few at a time."""
@@ -104,6 +152,13 @@ class Live:
         await self.stopping.wait()
         for stream in self.streams:
             stream.cancel()
+
+
+def _too_many(pool: str, limit: str) -> HttpError:
+    return HttpError(
+        429, f"too many concurrent {pool} ({limit}); retry with backoff", "resource_exhausted",
+        kind="resource_exhausted", retryable=True,
+    )  # fmt: skip
 
 
 class FeedListener:

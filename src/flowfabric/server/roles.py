@@ -49,6 +49,8 @@ class Principal(Struct, frozen=True):
     name: str
     role: Role
     namespace: str = ""
+    token_id: str = ""
+    """Of a stored token, which can be deleted and may expire; empty for all others."""
 
     def may(self, need: Need) -> bool:
         """Whether the role opens a route."""

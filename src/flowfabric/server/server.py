@@ -18,6 +18,7 @@ from flowfabric.server.gate import Gate
 from flowfabric.server.live import Live
 from flowfabric.server.metered import metered
 from flowfabric.server.permits import Permits
+from flowfabric.server.revocation import Revocation
 from flowfabric.server.roles import Need, Principal
 from flowfabric.server.routes import load_routes
 from flowfabric.server.sending import Unread
@@ -71,8 +72,6 @@ class Server:
         """Where this server itself is reached; links lead there when no public address is set."""
         self.stopping = asyncio.Event()
         """Set when the server begins to shut down: what waits or streams without end watches it."""
-        self.live = Live(store, self.stopping, self.settings.max_sse)
-        self.live.on_told = self._told
         self.stream_ops = Permits("stream_ops", self.settings.max_stream_ops)
         self.unread = Unread()
         self.tally = Tally()
@@ -86,6 +85,11 @@ class Server:
         )
         self.kinds = KindCache()
         """Defaults of submissions by name."""
+        self.revocation = Revocation(self.access)
+        self.live = Live(
+            store, self.stopping, self.revocation, self.settings.max_sse, self.settings.max_sse_per_token
+        )
+        self.live.on_told = self._told
         self.rotating = asyncio.Lock()
         gate: ASGIApp = Gate(self)
         gate = gate if tracing is None else tracing.around(gate)

@@ -54,6 +54,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     partitions: Partitions = Partitions()
     max_stream_ops: int = 64
     max_sse: int = 10_000
+    max_sse_per_token: int = 2_000
     max_connections: int = 16_384
     processes: int = 1
     log_level: str = "info"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any, Final
@@ -14,12 +15,13 @@ from flowfabric.server.sending import CONNECTION, Connection, owing
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-    from flowfabric.server.live import Live
+    from flowfabric.server.live import Seat
 
 log = logging.getLogger("flowfabric.server")
 HELLO: Final = b": connected\n\n"
 PING: Final = b": still here\n\n"
 TOO_SLOW: Final = "the reader is too slow; go on from the last id"
+FAREWELL_SECONDS: Final = 0.5
 CHUNK_BYTES: Final = 65_536
 """Messages are joined up to this size, so that a long past does not cost a system call each."""
 
@@ -36,21 +38,24 @@ def overrun(reason: str, **more: Any) -> bytes:
 
 
 class EventStream:
-    """An answer that goes on until its source ends, its reader leaves, or the server does."""
+    """An answer that goes on until its source ends, its reader leaves, its token opens no more, or the server ends."""
 
-    def __init__(self, live: Live, source: AsyncGenerator[bytes, None], request_id: str) -> None:
-        self._live = live
+    def __init__(self, seat: Seat, source: AsyncGenerator[bytes, None], request_id: str) -> None:
+        seat.taken = True
+        self._seat = seat
+        self._live = seat.live
         self._source = source
         self._request_id = request_id
         self._connection: Connection | None = None
+        self._revoked = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve it."""
-        with self._live.place():
-            try:
-                await self._serve(scope, receive, send)
-            finally:
-                await self._source.aclose()
+        try:
+            await self._serve(scope, receive, send)
+        finally:
+            self._live.leave(self._seat)
+            await self._source.aclose()
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._connection = scope.get(CONNECTION)
@@ -65,8 +70,14 @@ class EventStream:
         writing = asyncio.create_task(self._write(send))
         leaving = asyncio.create_task(_gone(receive))
         self._live.streams.add(writing)
+
+        def revoke() -> None:
+            self._revoked = True
+            writing.cancel()
+
         try:
-            await asyncio.wait({writing, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            with self._live.revocation.watching(self._seat.principal, revoke):
+                await asyncio.wait({writing, leaving}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._live.streams.discard(writing)
             writing.cancel()
@@ -78,11 +89,13 @@ class EventStream:
         try:
             await self._messages(send)
         except asyncio.CancelledError:
-            if not self._live.stopping.is_set():
+            if not self._live.stopping.is_set() and not self._revoked:
                 raise
         except TimeoutError:  # it reads nothing at all; there is no way to tell it so
             return
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        with contextlib.suppress(TimeoutError):  # who does not read gets no farewell
+            async with asyncio.timeout(FAREWELL_SECONDS):
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _messages(self, send: Send) -> None:
         await self._put(send, HELLO)

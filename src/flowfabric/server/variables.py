@@ -197,6 +197,8 @@ VARIABLES: Final[tuple[Variable, ...]] = (
     Variable("FF_MAX_CONCURRENT_TAIL", "max_tail", POSITIVE_U32, UNSET,
              "older name of the one above, used when that is unset"),
     Variable("FF_MAX_CONCURRENT_SSE", "max_sse", POSITIVE_U32, 10_000, "live feeds at one time"),
+    Variable("FF_MAX_CONCURRENT_SSE_PER_TOKEN", "max_sse_per_token", POSITIVE_U32, 2_000,
+             "live feeds of one token at one time"),
     Variable("FF_MAX_CONNECTIONS", "max_connections", POSITIVE_U32, 16_384, "connections at one time, per process"),
     Variable("FF_PROCESSES", "processes", POSITIVE_U16, 1, "processes that share the port"),
     Variable("FF_LOG_LEVEL", "log_level", one_of("debug", "info", "warning", "error"), "info",

@@ -31,6 +31,9 @@ class Subscription(Protocol):
     async def wait(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - the wait itself is the purpose
         """Return True when woken, False when the time is over."""
 
+    def woken(self) -> tuple[str, ...]:
+        """Return the topics that woke it since this was last asked."""
+
 
 class Commands(Protocol):
     """What clients and workers need of a store, or of a server in front of one.

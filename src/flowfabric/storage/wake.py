@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Container, Iterable
 from contextlib import asynccontextmanager
 from typing import Final
@@ -35,6 +36,7 @@ class Listener:
         self.topics = topics
         self._loop = asyncio.get_running_loop()
         self._event = asyncio.Event()
+        self._woken: set[str] = set()
 
     async def wait(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - the wait itself is the purpose
         """Return True when woken since the last wait, False when the time is over."""
@@ -46,12 +48,22 @@ class Listener:
         self._event.clear()
         return True
 
-    def wake(self) -> None:
-        """Wake it, from any thread."""
+    def woken(self) -> tuple[str, ...]:
+        """Return the topics that woke it since this was last asked."""
+        woken = tuple(self._woken)
+        self._woken.clear()
+        return woken
+
+    def wake(self, topics: Iterable[str]) -> None:
+        """Wake it by some of its topics, from any thread."""
         try:
-            self._loop.call_soon_threadsafe(self._event.set)
+            self._loop.call_soon_threadsafe(self._note, topics)
         except RuntimeError:  # its loop has ended; nobody waits there any more
             return
+
+    def _note(self, topics: Iterable[str]) -> None:
+        self._woken.update(topics)
+        self._event.set()
 
 
 class Hub:
@@ -75,46 +87,49 @@ class Hub:
         """Listen to some topics for a while."""
         listener = Listener(frozenset(topics))
         with self._lock:
+            new = [topic for topic in listener.topics if topic not in self._listeners]
+            for topic in new:
+                self._listeners[topic] = set()
             for topic in listener.topics:
-                if topic not in self._listeners:
-                    self._listeners[topic] = set()
-                    self._count(topic, 1)
                 self._listeners[topic].add(listener)
+            self._count(new, 1)
         try:
             yield listener
         finally:
             with self._lock:
                 for topic in listener.topics:
-                    listeners = self._listeners[topic]
-                    listeners.discard(listener)
-                    if not listeners:
-                        del self._listeners[topic]
-                        self._count(topic, -1)
+                    self._listeners[topic].discard(listener)
+                gone = [topic for topic in listener.topics if not self._listeners[topic]]
+                for topic in gone:
+                    del self._listeners[topic]
+                self._count(gone, -1)
 
-    def _count(self, topic: str, n: int) -> None:
-        kind = topic.partition(":")[0]
-        count = self.kinds.get(kind, 0) + n
-        if count:
-            self.kinds[kind] = count
-        else:
-            del self.kinds[kind]
+    def _count(self, topics: list[str], n: int) -> None:
+        for kind, count in Counter([topic.partition(":")[0] for topic in topics]).items():
+            left = self.kinds.get(kind, 0) + n * count
+            if left:
+                self.kinds[kind] = left
+            else:
+                del self.kinds[kind]
 
     def publish(self, topics: Iterable[str], due_at: int = 0) -> None:
         """Wake whoever listens to any of the topics, from any thread."""
         with self._lock:
             if not self._listeners:
                 return
-            if EVERYTHING in topics:
-                woken = {listener for listeners in self._listeners.values() for listener in listeners}
-            else:
-                woken = set()
-                for topic in self._listeners.keys() & topics:
-                    woken |= self._listeners[topic]
-                if due_at and due_at < self.horizon:
-                    self.horizon = due_at
-                    woken |= self._listeners.get("due", set())
-        for listener in woken:
-            listener.wake()
+            known: Iterable[str] = (
+                self._listeners if EVERYTHING in topics else self._listeners.keys() & topics
+            )
+            woken: dict[Listener, list[str]] = {}
+            for topic in known:
+                for listener in self._listeners[topic]:
+                    woken.setdefault(listener, []).append(topic)
+            if due_at and due_at < self.horizon and EVERYTHING not in topics:
+                self.horizon = due_at
+                for listener in self._listeners.get("due", ()):
+                    woken.setdefault(listener, []).append("due")
+        for listener, some in woken.items():
+            listener.wake(some)
 
 
 def topics_of(space: Workspace, kinds: Container[str] = KINDS) -> tuple[set[str], int]:

@@ -49,27 +49,27 @@ def _last_id(call: Call) -> str:
 async def execution_events(call: Call) -> Answer:
     """Follow one execution: states, attempts, frames and progress, from its beginning or from an id, to its end."""
     live = call.server.live
-    live.check_room()
-    place = parse_place(_last_id(call))
-    execution_id = call.execution_id
-    run = await call.read(GetExecution(execution_id=execution_id))
-    if place.seq > run.event_count:
-        raise bad_request("Last-Event-ID: this execution has not come that far", field="last_event_id")
-    if place.told(run):  # a browser that reconnects after the end stops when it gets this
-        return Answer(raw=b"", status=204)
-    story = Story(live, execution_id, place)
-    return Answer(response=EventStream(live, story.chunks(), call.request_id))
+    with live.seat(call.principal) as seat:
+        place = parse_place(_last_id(call))
+        execution_id = call.execution_id
+        run = await call.read(GetExecution(execution_id=execution_id))
+        if place.seq > run.event_count:
+            raise bad_request("Last-Event-ID: this execution has not come that far", field="last_event_id")
+        if place.told(run):  # a browser that reconnects after the end stops when it gets this
+            return Answer(raw=b"", status=204)
+        story = Story(live, execution_id, place)
+        return Answer(response=EventStream(seat, story.chunks(), call.request_id))
 
 
 @endpoint("GET", "/v1/feed", Need.READ, query=FeedQuery, bound=True, answers=STREAM)
 async def feed(call: Call) -> Answer:
     """Follow the state changes of everything, from now on or from an id."""
     live = call.server.live
-    live.check_room()
-    accepts = _filter(call.query, call.principal.namespace)
-    chunks = _changes(live, _position(_last_id(call)), accepts)
-    await anext(chunks)  # what happens once the answer has begun is told, whenever it is first read
-    return Answer(response=EventStream(live, chunks, call.request_id))
+    with live.seat(call.principal) as seat:
+        accepts = _filter(call.query, call.principal.namespace)
+        chunks = _changes(live, _position(_last_id(call)), accepts)
+        await anext(chunks)  # what happens once the answer has begun is told, whenever it is first read
+        return Answer(response=EventStream(seat, chunks, call.request_id))
 
 
 def _position(text: str) -> int | None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -18,7 +17,6 @@ from flowfabric.server.live import Live
 from flowfabric.server.roles import Need
 from flowfabric.server.routing import endpoint
 from flowfabric.server.sse import PING, EventStream, message
-from flowfabric.storage.base import Subscription
 
 MAX_TOPICS = 500
 
@@ -36,11 +34,11 @@ class Topics(Struct, frozen=True):
 async def wakeups(call: Call) -> Answer:
     """Be told on which topics something may have changed; `listening` comes first, then `wake` with its topics."""
     live = call.server.live
-    live.check_room()
     topics = tuple(dict.fromkeys(call.body.topics))
-    for topic in topics:
-        await _check(call, topic)
-    return Answer(response=EventStream(live, _told(live, topics), call.request_id))
+    with live.seat(call.principal, len(topics)) as seat:
+        for topic in topics:
+            await _check(call, topic)
+        return Answer(response=EventStream(seat, _told(live, topics), call.request_id))
 
 
 async def _check(call: Call, topic: str) -> None:
@@ -64,44 +62,13 @@ async def _check(call: Call, topic: str) -> None:
 
 
 async def _told(live: Live, topics: tuple[str, ...]) -> AsyncGenerator[bytes, None]:
-    woken: set[str] = set()
-    something = asyncio.Event()
-    async with _listening(live, topics, woken, something):
+    """Listen once to all of them: what a stream costs does not depend on how many they are."""
+    async with AsyncExitStack() as stack:
+        async with live.opening:
+            subscription = await stack.enter_async_context(live.store.subscribe(topics))
         yield message("listening", {"topics": len(topics)})
         while True:
-            try:
-                async with asyncio.timeout(live.heartbeat_seconds):
-                    await something.wait()
-            except TimeoutError:
+            if await subscription.wait(live.heartbeat_seconds):
+                yield message("wake", {"topics": sorted(subscription.woken())})
+            else:
                 yield PING
-                continue
-            told = sorted(woken)
-            woken.clear()
-            something.clear()
-            yield message("wake", {"topics": told})
-
-
-@asynccontextmanager
-async def _listening(
-    live: Live, topics: tuple[str, ...], woken: set[str], something: asyncio.Event
-) -> AsyncIterator[None]:
-    """Listen to each topic by itself, so that the reader learns which one it was."""
-
-    async def listen(topic: str, subscription: Subscription) -> None:
-        while True:
-            await subscription.wait()
-            woken.add(topic)
-            something.set()
-
-    async with AsyncExitStack() as stack:
-        subscriptions = [await stack.enter_async_context(live.store.subscribe([topic])) for topic in topics]
-        tasks = [
-            asyncio.create_task(listen(topic, subscription), name="flowfabric-wakeup")
-            for topic, subscription in zip(topics, subscriptions, strict=True)
-        ]
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)

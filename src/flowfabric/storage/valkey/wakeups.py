@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from libvalkey import ReplyError
+from msgspec import Struct
 
 from flowfabric.model.errors import FlowFabricError, StoreClosed, Unreachable
 from flowfabric.storage.valkey.client import Client
@@ -24,13 +25,20 @@ BEAT_SECONDS: Final = 5.0
 AGAIN_SECONDS: Final = 0.2
 
 
+class _Unconfirmed(Struct):
+    """How many topics of one call the server has still to confirm, and who waits for it."""
+
+    count: int
+    future: Future
+
+
 class Ear(Wire):
     """A connection that is told things instead of being answered."""
 
     def __init__(self, heard: Callable[[str, bytes], None]) -> None:
         super().__init__()
         self._heard = heard
-        self._unconfirmed: defaultdict[str, deque[Future]] = defaultdict(deque)
+        self._unconfirmed: deque[_Unconfirmed] = deque()
         self.lost = asyncio.Event()
         self.quiet = False
 
@@ -41,13 +49,10 @@ class Ear(Wire):
             return
         if not self.alive:
             raise Unreachable("the connection that listens is gone")
-        futures = []
-        for channel in channels:
-            future: Future = self._loop.create_future()
-            self._unconfirmed[channel].append(future)
-            futures.append(future)
+        asked = _Unconfirmed(len(channels), self._loop.create_future())
+        self._unconfirmed.append(asked)
         self.say("SUBSCRIBE", *channels)
-        await asyncio.gather(*futures)
+        await asked.future
 
     def say(self, *arguments: str) -> None:
         """Send something whose confirmation comes as a message."""
@@ -59,27 +64,33 @@ class Ear(Wire):
         """Take a message, or the confirmation of a topic."""
         self.quiet = False
         if isinstance(reply, ReplyError):
-            self._refuse(of_reply(reply, "SUBSCRIBE"))
+            self._refuse(of_reply(reply, "SUBSCRIBE"), 1)
         elif isinstance(reply, list) and reply[0] == b"message":
             self._heard(reply[1].decode().removeprefix(CHANNEL), reply[2])
         elif isinstance(reply, list) and reply[0] == b"subscribe":
-            waiting = self._unconfirmed.get(reply[1].decode())
-            future = waiting.popleft() if waiting else None
-            if not waiting:
-                self._unconfirmed.pop(reply[1].decode(), None)
-            if future is not None and not future.done():
-                future.set_result(None)
+            self._confirm()
 
-    def _refuse(self, error: FlowFabricError) -> None:
-        waiting, self._unconfirmed = self._unconfirmed, defaultdict(deque)
-        for futures in waiting.values():
-            for future in futures:
-                if not future.done():
-                    future.set_exception(error)
+    def _confirm(self) -> None:
+        """Count a confirmation: they come in the order in which topics were asked for."""
+        asked = self._unconfirmed[0] if self._unconfirmed else None
+        if asked is None:
+            return
+        asked.count -= 1
+        if not asked.count:
+            self._unconfirmed.popleft()
+            if not asked.future.done():
+                asked.future.set_result(None)
+
+    def _refuse(self, error: FlowFabricError, count: int) -> None:
+        """Tell the first so many who wait for confirmations that they get none."""
+        for _ in range(min(count, len(self._unconfirmed))):
+            future = self._unconfirmed.popleft().future
+            if not future.done():
+                future.set_exception(error)
 
     def _give_up(self, why: str) -> None:
         super()._give_up(why)
-        self._refuse(Unreachable(f"{why}; nobody listens"))
+        self._refuse(Unreachable(f"{why}; nobody listens"), len(self._unconfirmed))
         self.lost.set()
 
 

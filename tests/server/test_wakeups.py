@@ -1,0 +1,124 @@
+"""Being woken over HTTP: what a stream costs, and how many there may be."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowfabric.server import live
+from support.attack import attacked, request, unread
+from support.process import started
+from support.server import Api
+from support.serving import Backend, Serve
+from support.sse import Feed
+from support.until import until
+from support.work import create
+
+ADMIN = "the-administrator"
+
+
+@asynccontextmanager
+async def listening(api: Api, *topics: str, token: str = "") -> AsyncIterator[Feed]:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    async with api.session.post(
+        f"{api.base}/v1/wakeups", json={"topics": topics}, headers=headers
+    ) as response:
+        assert response.status == 200, await response.text()
+        feed = Feed(response)
+        (first,) = await feed.take(1)
+        assert (first.event, first.data) == ("listening", {"topics": len(topics)})
+        yield feed
+
+
+async def test_one_stream_tells_which_topics_it_were(api: Api) -> None:
+    execution_id = await create(api)
+    async with listening(api, "lane:a", "lane:b", f"execution:{execution_id}", "worker:w") as feed:
+        await create(api, lane_id="b")
+        assert (await feed.take(1))[0].data == {"topics": ["lane:b"]}
+        await api.put(f"/v1/executions/{execution_id}/priority", {"new_priority": 7})
+        assert (await feed.take(1))[0].data == {"topics": [f"execution:{execution_id}"]}
+
+
+async def test_the_number_of_topics_costs_no_tasks(api: Api) -> None:
+    async def tasks(*topics: str) -> int:
+        before = len(asyncio.all_tasks())
+        async with listening(api, *topics):
+            return len(asyncio.all_tasks()) - before
+
+    await tasks("feed")
+    assert await tasks("feed") == await tasks(*(f"lane:l{n}" for n in range(500)))
+    await until(lambda: not api.server.live.open)
+
+
+async def make(api: Api, name: str) -> str:
+    reply = await api.post("/v1/admin/tokens", {"name": name, "role": "reader"})
+    token: str = reply.json["token"]
+    return token
+
+
+async def test_a_token_has_so_many_streams_and_others_theirs(serve: Serve) -> None:
+    api = await serve(token=ADMIN, api_token=ADMIN)
+    api.server.live.limit_of_token, api.server.live.limit = 2, 4
+    one, other = await make(api, "one"), await make(api, "one")
+    async with AsyncExitStack() as stack:
+        for token in (one, one, other):
+            await stack.enter_async_context(listening(api, "feed", token=token))
+        reply = await _ask(api, one)
+        assert (reply.status, reply.json["code"], reply.json["retryable"]) == (
+            429,
+            "resource_exhausted",
+            True,
+        )
+        assert "max for one token: 2" in reply.json["error"]
+        assert "retry-after" in reply.headers
+        await stack.enter_async_context(listening(api, "feed", token=other))
+        assert "server max: 4" in (await _ask(api, ADMIN)).json["error"]
+    await until(lambda: not api.server.live.open)
+    async with listening(api, "feed", token=one):
+        pass
+
+
+async def _ask(api: Api, token: str, *topics: str) -> Any:
+    headers = {"Authorization": f"Bearer {token}"}
+    return await api.call("POST", "/v1/wakeups", {"topics": topics or ("feed",)}, headers=headers)
+
+
+async def test_topics_are_counted_too(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "MAX_TOPICS_OF_TOKEN", 5)
+    async with listening(api, "lane:a", "lane:b", "lane:c"):
+        reply = await api.post("/v1/wakeups", {"topics": ["lane:d", "lane:e", "lane:f"]})
+        assert (reply.status, reply.json["code"]) == (429, "resource_exhausted")
+        async with listening(api, "lane:d", "lane:e"):
+            pass
+
+
+async def test_what_is_refused_takes_no_place(api: Api) -> None:
+    for _ in range(3):
+        assert (await api.post("/v1/wakeups", {"topics": ["nonsense"]})).status == 400
+    assert api.server.live.open == 0
+
+
+@pytest.mark.parametrize("count", [100, 800])
+def test_many_streams_of_many_topics_cost_little(tmp_path: Path, backend: Backend, count: int) -> None:
+    with started(tmp_path, *backend.flags) as server:
+        server.wait_until_ready()
+        topics = [[f"lane:{n}-{m}" for m in range(500)] for n in range(count)]
+        messages = [request("POST", "/v1/wakeups", {"topics": each}) for each in topics]
+        with attacked(server) as attack:
+            with ExitStack() as stack:
+                sockets: list[socket.socket] = []
+                for message in messages:
+                    sockets += stack.enter_context(unread(server, message, 1))
+                answers = Counter(each.recv(12) for each in sockets)
+                assert answers[b"HTTP/1.1 200"] >= 100
+                assert answers.total() - answers[b"HTTP/1.1 200"] == answers[b"HTTP/1.1 429"]
+                attack.endure(0.5)
+            attack.endure(0.5)  # they have all gone at once
+        attack.check()
