@@ -70,7 +70,7 @@ async def test_a_role_opens_what_it_says_and_nothing_else(door: Api, role: Role)
 async def test_without_the_token_nobody_is_let_in(serve: Serve, header: str) -> None:
     api = await serve(api_token=ADMIN)
     headers = {"Authorization": header} if header else {}
-    for where in ("/v1/lanes", "/v1/no/such/route", "/"):
+    for where in ("/v1/lanes", "/v1/no/such/route", "/nowhere"):
         reply = await api.call("GET", where, headers=headers)
         assert reply.status == 401
         assert reply.json["error"] == "missing or invalid Authorization header"

@@ -292,6 +292,7 @@ PLAIN: Final[dict[str, str]] = {
     "GET /v1/feed": "text/event-stream",
     "POST /v1/wakeups": "text/event-stream",
     "GET /metrics": "text/plain",
+    "GET /": "text/html",
     "GET /docs": "text/html",
     "GET /links/{signed}": "text/html",
     "POST /links/{signed}": "text/html",

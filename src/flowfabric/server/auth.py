@@ -14,7 +14,7 @@ from typing import Final
 from flowfabric.model.contracts.access import ListTokens
 from flowfabric.model.records import AccessToken
 from flowfabric.server.errors import HttpError
-from flowfabric.server.roles import ANYBODY, Need, Principal, Role
+from flowfabric.server.roles import ANYBODY, Need, Principal, Role, who_may
 from flowfabric.storage.base import Upkeep
 
 NO_TOKEN: Final = "missing or invalid Authorization header"  # noqa: S105 - a message
@@ -125,7 +125,7 @@ class Access:
 def authorize(principal: Principal, need: Need | None) -> None:
     """Refuse whose role does not open the route."""
     if need is not None and not principal.may(need):
-        text = f"a token of role {principal.role} may not do this: the route is for those who may {need}"
+        text = f"a token of role {principal.role} may not do this; a token of one of these roles may: {who_may(need)}"
         raise HttpError(403, text, "forbidden", kind="forbidden")
 
 

@@ -14,6 +14,7 @@ from flowfabric.model.contracts.base import Command
 from flowfabric.model.contracts.reads import GetExecution, Question
 from flowfabric.model.errors import FlowFabricError, refuse
 from flowfabric.server.audit import NEEDED
+from flowfabric.server.auth import authorize
 from flowfabric.server.errors import HttpError
 from flowfabric.server.forms import path_execution
 from flowfabric.server.roles import ANYBODY, Need, Principal
@@ -150,8 +151,7 @@ class Call:
     def demand(self, need: Need) -> None:
         """Refuse who may not, where that depends on more than the route."""
         self.scope[NEEDED] = need
-        if not self.principal.may(need):
-            raise HttpError(403, "this token may not do that", "forbidden", kind="forbidden")
+        authorize(self.principal, need)
 
     async def while_connected(
         self, work: Coroutine[Any, Any, R], give_back: Callable[[R], Awaitable[None]] | None = None

@@ -42,6 +42,7 @@ _PATH: Final[dict[str, tuple[str, str]]] = {
     "token_id": ("Id of a token.", "0b8f2a52-5f0e-4c41-9a7d-2f1f6f1f9a10"),
     "signed": ("What signs the link.", "…"),
 }
+_FIRST: Final = ("submit", "workers", "executions", "waitpoints", "kinds", "lanes")
 _LAST_EVENT_ID: Final[Schema] = {
     "name": "Last-Event-ID", "in": "header", "required": False, "schema": {"type": "string"},
     "description": "The id of the last message that was seen.",
@@ -76,7 +77,7 @@ def document() -> dict[str, Any]:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
-        "tags": [{"name": tag} for tag in sorted({_tag(route) for route in routes})],
+        "tags": [{"name": tag} for tag in sorted({_tag(route) for route in routes}, key=_rank)],
         "paths": paths,
         "components": {
             "schemas": {name: schema for name, schema in components.items() if name not in queries} | SHAPES,
@@ -119,8 +120,14 @@ def _names(forms: Iterable[Any]) -> dict[Any, str]:
 
 def _tag(route: Endpoint) -> str:
     parts = [part for part in route.path.split("/") if part]
-    first = parts[1] if parts[0] == "v1" else parts[0]
-    return "server" if parts[0] != "v1" and len(parts) == 1 else first
+    if parts[:1] == ["v1"]:
+        return parts[1]
+    return parts[0] if len(parts) > 1 else "server"
+
+
+def _rank(tag: str) -> tuple[int, str]:
+    """Order tags as a reader needs them: how work comes in and who does it first."""
+    return (_FIRST.index(tag) if tag in _FIRST else len(_FIRST), tag)
 
 
 def _key(route: Endpoint) -> str:

@@ -18,6 +18,9 @@ class Role(StrEnum):
     READER = "reader"
 
 
+ROLES: Final = ", ".join(Role)
+
+
 class Need(StrEnum):
     """What a route asks for."""
 
@@ -41,6 +44,11 @@ OPENS: Final[dict[Role, frozenset[Need]]] = {
     Role.SUBMITTER: frozenset({Need.READ, Need.SUBMIT, Need.SIGNAL}),
     Role.READER: frozenset({Need.READ}),
 }
+
+
+def who_may(need: Need) -> str:
+    """Name the roles that open a route, as messages list them."""
+    return ", ".join(role for role in Role if need in OPENS[role])
 
 
 class Principal(Struct, frozen=True):

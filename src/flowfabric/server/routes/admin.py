@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from flowfabric.model.contracts.access import CreateToken, DeleteToken, ListTokens
 from flowfabric.model.contracts.upkeep import RotateSecret
@@ -16,9 +16,9 @@ from flowfabric.model.records import AccessToken
 from flowfabric.server import audit
 from flowfabric.server.auth import digest, new_token
 from flowfabric.server.call import Answer, Call
-from flowfabric.server.errors import HttpError, bad_request
-from flowfabric.server.forms import Ms
-from flowfabric.server.roles import Need, Role
+from flowfabric.server.errors import HttpError, bad_request, unprocessable
+from flowfabric.server.forms import SHOWN, Ms
+from flowfabric.server.roles import ROLES, Need, Role
 from flowfabric.server.routing import endpoint
 from flowfabric.storage.minting import new_uuid
 
@@ -36,7 +36,7 @@ class TokenForm(Struct, frozen=True):
     """A token to create."""
 
     name: str
-    role: Role
+    role: Annotated[str, Meta(extra_json_schema={"enum": list(Role)})]
     namespace: str | None = None
     expires_at: Ms | None = None
 
@@ -56,10 +56,12 @@ def _shown(token: AccessToken) -> dict[str, Any]:
 async def create_token(call: Call) -> Answer:
     """Create a token with a role."""
     form: TokenForm = call.body
+    if form.role not in set(Role):
+        raise unprocessable("role", f"there is no role {form.role[:SHOWN]!r}; choose one of {ROLES}")
     token = new_token()
     created = await call.apply(
         CreateToken(
-            token_id=new_uuid(), name=form.name, role=form.role.value, digest=digest(token.encode()),
+            token_id=new_uuid(), name=form.name, role=form.role, digest=digest(token.encode()),
             namespace=form.namespace or "", expires_at=form.expires_at or 0, actor=call.actor,
         )
     )  # fmt: skip
