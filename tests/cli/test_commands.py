@@ -289,3 +289,24 @@ async def test_lists_are_cut_to_the_terminal(place: Place, ff: Ff) -> None:
     assert lines[0].split() == ["id", "kind", "state", "lane", "age", "note"]
     assert "…" in lines[1]
     assert lines[1].split()[0] == short(execution_id)
+
+
+async def test_history_fits_the_terminal(place: Place, ff: Ff) -> None:
+    async with place.runtime(publish):
+        execution_id = await place.submit("publish", {"page": "news"})
+        await ff("approve", execution_id, "--as", "carol", "--within", "30s")
+        await place.result(execution_id)
+    ff.environ["COLUMNS"] = "80"
+    title, head, *lines = (await ff("history", execution_id)).out.splitlines()
+    assert re.fullmatch(re.escape(execution_id) + r", \d{4}-\d\d-\d\d \(UTC\)", title)
+    assert head.split() == ["at", "event", "by", "what", "state", "attempt"]
+    assert max(map(len, lines)) <= 80
+    (signal,) = (line for line in lines if line.split()[1] == "signal")
+    assert signal.split()[1:4] == ["signal", "carol", "approve;"]
+    (step,) = (line for line in lines if line.split()[1] == "step" and "draft" in line)
+    assert re.match(r"\d\d:\d\d:\d\d\.\d{3}Z  step +\S+ +draft ", step)
+    assert lines[0].split()[1] == "created"
+    ff.environ["COLUMNS"] = "200"
+    wide = (await ff("history", execution_id)).out
+    assert wide.splitlines()[1].endswith("ids")
+    assert re.search(r" lease=[0-9a-f]{8}\b", wide)

@@ -41,6 +41,10 @@ def test_the_widest_columns_give_way_first() -> None:
     assert fitted([12, 40, 40], 29) == [12, 6, 7]
     assert fitted([12, 40, 40], 20) == [12, 6, 0]
     assert fitted([40, 40], 3) == [40, 0]
+    assert fitted([10, 40, 20], 64, spare=1) == [10, 40, 10]  # what may be spared gives way before the others
+    assert fitted([10, 40, 20], 54, spare=1) == [10, 40, 0]
+    assert fitted([10, 40, 20], 34, spare=1) == [10, 22, 0]
+    assert fitted([10, 40, 20], 0, spare=1) == [10, 40, 20]
 
 
 def test_ids_are_never_cut(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,6 +143,11 @@ async def test_the_history_tells_where_a_signal_came_from(ff: Driver) -> None:
     await wait.signal("other", source_identity="alice")
     event = (await ff.history(wait.execution_id))[-1]
     assert "alice" in {value for _, value in event.details}
+    await wait.signal(source_identity="alice")
+    lines = await ff.history(wait.execution_id)
+    # The history names whoever sent it, where the caller is nobody; a server knows its caller, if only as anonymous.
+    assert [each.event for each in lines[-3:]] == ["signal", "signal", "resumed"]
+    assert {each.actor for each in lines[-3:]} in ({"alice"}, {"anonymous"})
 
 
 async def test_signals_come_back_in_the_order_of_their_slots(ff: Driver) -> None:

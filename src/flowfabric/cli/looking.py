@@ -1,4 +1,4 @@
-"""`ff inspect`, `ff history`, `ff explain`: one execution, closely."""
+"""`ff inspect`, `ff explain`: one execution, closely."""
 
 from __future__ import annotations
 
@@ -22,15 +22,14 @@ from flowfabric.model.contracts.reads import (
     ListAttempts,
     ListedStep,
     ListWaitpoints,
-    ReadHistory,
     WaitpointView,
 )
 from flowfabric.model.limits import MAX_STEP_BYTES_IN_PAGE
-from flowfabric.model.records import Attempt, Event, Execution, Payload, Result, Suspension
+from flowfabric.model.records import Attempt, Execution, Payload, Result, Suspension
 from flowfabric.model.state import Public
 from flowfabric.model.times import moment, since, span
 from flowfabric.server.render import json_or_base64
-from flowfabric.server.shapes import attempt, event, present, summary, vector, waitpoint
+from flowfabric.server.shapes import attempt, present, summary, vector, waitpoint
 
 LONG: Final = 200
 """Values are cut after so many letters, unless all of it is asked for."""
@@ -41,7 +40,6 @@ def add(commands: Any) -> None:
     """Describe the commands."""
     for name, about, work in (
         ("inspect", "show everything about an execution", inspect),
-        ("history", "show what happened to an execution, in order", history),
         ("explain", "say why an execution does not go on", explain),
     ):
         parser = command(commands, name, about, work)
@@ -205,34 +203,6 @@ def _value(data: bytes) -> str:
     except UnicodeDecodeError:
         return f"{len(data)} bytes"
     return text if len(text) <= LONG else f"{text[:LONG]}… ({len(data)} bytes)"
-
-
-async def history(desk: Desk) -> int:
-    """Show the history of one execution."""
-    execution_id = await desk.find(desk.given.id)
-    events: list[Event] = []
-    more = True
-    while more:
-        after = events[-1].seq if events else 0
-        page = await desk.store.read(ReadHistory(execution_id=execution_id, after=after, limit=PAGE))
-        events += page.events
-        more = bool(page.next)
-    if desk.json:
-        desk.screen.json([event(line) for line in events])
-        return 0
-    desk.screen.table(
-        ("", "at", "event", "state", "attempt", "by", "details"), [_line(each) for each in events]
-    )
-    return 0
-
-
-def _line(each: Event) -> tuple[str, ...]:
-    told = [f"{name}={value}" for name, value in each.details]
-    return (
-        str(each.seq), moment(each.at), each.event, each.to_state if each.to_state != each.from_state else "",
-        str(each.attempt_index) if each.attempt_index >= 0 else "", each.actor,
-        "; ".join(filter(None, (each.reason, " ".join(told)))),
-    )  # fmt: skip
 
 
 async def explain(desk: Desk) -> int:

@@ -15,6 +15,7 @@ from flowfabric.cli import (
     dev,
     doctor,
     following,
+    histories,
     listing,
     looking,
     migrating,
@@ -29,7 +30,7 @@ from flowfabric.model.errors import FlowFabricError
 from flowfabric.server.variables import BadSetting
 
 ROOMS = (
-    dev, server, working, submitting, listing, looking, following, signalling, operating, migrating,
+    dev, server, working, submitting, listing, looking, histories, following, signalling, operating, migrating,
     doctor, bench, admin,
 )  # fmt: skip
 """Each adds its commands, in the order of the list that `ff --help` prints."""

@@ -89,14 +89,22 @@ class Screen:
         text = msgspec.json.encode(value)
         self.line((msgspec.json.format(text) if self.terminal else text).decode())
 
-    def table(self, head: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "") -> None:
-        """Write rows under a head, each column as wide as it needs to be and as the terminal allows."""
+    def table(
+        self, head: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "", *, spare: int = 0
+    ) -> None:
+        """Write rows under a head, each column as wide as it needs to be and as the terminal allows.
+
+        Where there is no room for all, the `spare` columns at the end give way before the others do.
+        """
         clean = [[printable(cell) for cell in row] for row in (head, *rows)]
         wanted = [max(map(len, column)) for column in zip(*clean, strict=True)]
         used = [any(column) for column in zip(*clean[1:], strict=True)] or [True] * len(head)
         kept = max((place for place, name in enumerate(head, 1) if name in IDS), default=1)
         widths = fitted(
-            [width * use for width, use in zip(wanted, used, strict=True)], self.width - len(indent), kept
+            [width * use for width, use in zip(wanted, used, strict=True)],
+            self.width - len(indent),
+            kept,
+            spare,
         )
         for place, row in enumerate(clean):
             cells = [_cut(cell, width).ljust(width) for cell, width in zip(row, widths, strict=True) if width]
@@ -134,12 +142,18 @@ class Picture(Screen):
         )
 
 
-def fitted(widths: list[int], room: int, kept: int = 1) -> list[int]:
+def fitted(widths: list[int], room: int, kept: int = 1, spare: int = 0) -> list[int]:
     """Take from the widest columns until everything fits; when that is not enough, leave out the last ones.
 
-    The first columns say what a row is about and keep their width. What is 0 wide is not shown.
+    The first columns say what a row is about and keep their width; the last ones that may be spared are cut first. What
+    is 0 wide is not shown.
     """
     found = list(widths)
+    for place in reversed(range(len(found) - spare, len(found))):
+        over = _total(found) - room
+        if room > 0 and over > 0:
+            left = found[place] - over
+            found[place] = left if left > NARROW else 0
     while room > 0 and _total(found) > room:
         widest = max(found[kept:], default=0)
         if widest > NARROW:

@@ -86,6 +86,11 @@ def check_uuid(field: str, text: str) -> str:
     return text
 
 
+def is_uuid(text: str) -> bool:
+    """Tell whether some text is a UUID in its only accepted spelling."""
+    return _UUID.fullmatch(text) is not None
+
+
 def check_uuid_prefix(field: str, text: str) -> str:
     """Return the beginning of a UUID, at least four characters of it, in lower case and with its hyphens."""
     fits = all(

@@ -45,6 +45,11 @@ class _Arrival(NamedTuple):
     delay_ms: int | None
     """None: the suspension's own."""
 
+    @property
+    def actor(self) -> str:
+        """Who the history names: the caller, else whoever the signal says that it is from."""
+        return self.command.actor or self.signal.source_identity
+
 
 @step(DeliverSignal)
 def deliver_signal(space: Workspace, command: DeliverSignal) -> SignalAccepted | SignalDuplicate:
@@ -159,7 +164,7 @@ def _consider(
     if effect == SATISFIED:
         delay_ms = suspension.resume_delay_ms if arrival.delay_ms is None else arrival.delay_ms
         end_suspension(
-            space, run, "resumed", actor=arrival.command.actor, delay_ms=delay_ms,
+            space, run, "resumed", actor=arrival.actor, delay_ms=delay_ms,
             **satisfied_by(space, condition, arrival.signal),
         )  # fmt: skip
     return effect
@@ -186,7 +191,7 @@ def _record(
     space.put("waitpoint", run.execution_id, waitpoint.waitpoint_id, value=counted)
     return space.put_execution(
         replace(run, signal_count=run.signal_count + 1, last_mutation_at=space.now), "signal",
-        actor=arrival.command.actor, before=run.public_state,
+        actor=arrival.actor, before=run.public_state,
         details=(
             ("signal_id", signal.signal_id), ("signal_name", signal.signal_name),
             ("waitpoint_id", waitpoint.waitpoint_id), ("source_identity", signal.source_identity),

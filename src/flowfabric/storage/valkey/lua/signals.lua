@@ -50,6 +50,7 @@ end
 -- Accept a signal. about: actor, dedup_key, dedup_ttl_ms, maxlen, limit, and delay_ms where the sender says one.
 function ff.accept(space, run, waitpoint, signal, about)
   local suspension = target(space, run, waitpoint)
+  if about.actor == '' then about.actor = signal.source_identity end
   if about.limit ~= 0 and run.signal_count >= about.limit then
     ff.refuse('signal_limit_exceeded', {ff.digits(about.limit)})
   end
