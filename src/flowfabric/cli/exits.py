@@ -43,6 +43,8 @@ def sentence(error: FlowFabricError) -> str:
     """Say what happened and what to do, in one line."""
     if error.code == "execution_not_found":
         return f"{error}; `ff ps` shows what there is"
+    if error.code == "kind_not_found":
+        return f"{error}; `ff kinds` shows what there is"
     if isinstance(error, Unauthorized):
         return f"{error}; set FF_API_TOKEN, or write http://:token@host:port"
     return str(error).replace("\n", " ")

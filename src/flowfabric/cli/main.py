@@ -16,6 +16,7 @@ from flowfabric.cli import (
     doctor,
     following,
     histories,
+    kinds,
     listing,
     looking,
     migrating,
@@ -30,8 +31,8 @@ from flowfabric.model.errors import FlowFabricError
 from flowfabric.server.variables import BadSetting
 
 ROOMS = (
-    dev, server, working, submitting, listing, looking, histories, following, signalling, operating, migrating,
-    doctor, bench, admin,
+    dev, server, working, submitting, kinds, listing, looking, histories, following, signalling, operating,
+    migrating, doctor, bench, admin,
 )  # fmt: skip
 """Each adds its commands, in the order of the list that `ff --help` prints."""
 

@@ -13,15 +13,18 @@ from typing import Any, Final
 from flowfabric.app import TaskFailed
 from flowfabric.cli.desk import Desk, command, short_id
 from flowfabric.cli.exits import Exit, Refused
+from flowfabric.cli.kinds import check_arguments, published
 from flowfabric.cli.listing import tags_of
 from flowfabric.cli.policies import check_policy
 from flowfabric.cli.progress import Progress
 from flowfabric.codecs import millis
 from flowfabric.model import checks
 from flowfabric.model.contracts.create import Created, CreateExecution, Duplicate
-from flowfabric.model.errors import FlowFabricError, invalid
+from flowfabric.model.errors import FlowFabricError, InvalidInput, invalid
 from flowfabric.model.ids import for_key, spread
+from flowfabric.model.kinds import with_defaults
 from flowfabric.model.limits import MAX_PRIORITY
+from flowfabric.model.records import Kind
 from flowfabric.storage.minting import new_uuid
 
 NAMESPACE: Final = "default"
@@ -46,10 +49,18 @@ def add(commands: Any) -> None:
         help="submit one for each line of a file, its input in JSON; - standard input",
     )
     parser.add_argument("--raw", action="store_true", help="the input is bytes, not JSON")
-    parser.add_argument("--lane", default="default", help="which lane it waits in (default: default)")
+    parser.add_argument("--lane", help="which lane it waits in (default: its task's, else default)")
+    parser.add_argument(
+        "--no-check",
+        action="store_true",
+        help="send the arguments even if they are not those that the task's worker has published",
+    )
     parser.add_argument("--namespace", default=NAMESPACE, help="whose it is (default: default)")
     parser.add_argument(
-        "--priority", type=int, metavar="N", help="0 to 9000; the higher, the earlier (default: 0)"
+        "--priority",
+        type=int,
+        metavar="N",
+        help="0 to 9000; the higher, the earlier (default: its task's, else 0)",
     )
     parser.add_argument(
         "--key",
@@ -82,7 +93,10 @@ async def submit(desk: Desk) -> int:
     if given.each:
         return await _submit_each(desk)
     data, encoding = _input(given)
-    answer = await desk.store.apply(_order(desk, data, encoding, given.key))
+    kind = await published(desk, given.kind, given.namespace)
+    if not given.no_check and not given.raw:
+        check_arguments(kind, data)
+    answer = await desk.store.apply(with_defaults(_order(desk, data, encoding, given.key), kind))
     if given.wait:
         if not desk.json:  # on standard error, because the result alone is what others read
             print(answer.execution_id, file=sys.stderr, flush=True)
@@ -92,15 +106,16 @@ async def submit(desk: Desk) -> int:
 
 
 def _order(desk: Desk, data: bytes, encoding: str, key: str) -> CreateExecution:
-    """Say what is to be made."""
+    """Say what is to be made; its lane is empty when it is left out."""
     given = desk.given
     delay = None if given.delay is None else millis(given.delay, "delay")
     if given.priority is not None:
         checks.integer("priority", given.priority, 0, MAX_PRIORITY)
+    lane = "" if given.lane is None else checks.lane(given.lane, "lane")
     uuid, counts = new_uuid(), desk.store.partitions
     return CreateExecution(
         execution_id=for_key(given.namespace, key, uuid, counts) if key else spread(uuid, counts),
-        execution_kind=given.kind, lane_id=given.lane, namespace=given.namespace, input_payload=data,
+        execution_kind=given.kind, lane_id=lane, namespace=given.namespace, input_payload=data,
         payload_encoding=encoding, priority=given.priority, idempotency_key=key, tags=tags_of(given.tag),
         policy=_policy(given), delay_ms=delay, actor="ff",
     )  # fmt: skip
@@ -129,8 +144,15 @@ async def _submit_each(desk: Desk) -> int:
         raise invalid("each", "takes its inputs from the file: leave NAME=VALUE, --input, --raw and --wait")
     text = "-" if given.each == "-" else f"@{given.each}"
     lines = _read("each", text, check=False).splitlines()
+    kind = await published(desk, given.kind, given.namespace)
+    to_check = None if given.no_check else kind
     orders = [
-        _order(desk, _checked(number, line), "json", f"{given.key}:{number}" if given.key else "")
+        with_defaults(
+            _order(
+                desk, _checked(number, line, to_check), "json", f"{given.key}:{number}" if given.key else ""
+            ),
+            kind,
+        )
         for number, line in enumerate(lines, 1)
         if line.strip()
     ]
@@ -149,9 +171,12 @@ async def _submit_each(desk: Desk) -> int:
     return 0
 
 
-def _checked(number: int, line: bytes) -> bytes:
+def _checked(number: int, line: bytes, kind: Kind | None) -> bytes:
     try:
         json.loads(line)
+        check_arguments(kind, line)
+    except InvalidInput as error:
+        raise invalid("each", f"line {number}: {error}") from error
     except ValueError as error:
         raise invalid("each", f"line {number} is no JSON ({error})") from error
     return line

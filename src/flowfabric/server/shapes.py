@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from flowfabric.model.contracts.reads import WaitpointView
-from flowfabric.model.records import Attempt, Event, Execution
+from flowfabric.model.records import Attempt, Event, Execution, Kind
 from flowfabric.model.state import Blocking
 from flowfabric.server.errors import HttpError
 
@@ -70,6 +70,29 @@ def waitpoint(view: WaitpointView) -> dict[str, Any]:
         **present(activated_at=view.activated_at, expires_at=view.expires_at, message=view.message),
         **details,
     }
+
+
+def kind(record: Kind) -> dict[str, Any]:
+    """Show a kind; what it does not say is absent."""
+    fields: dict[str, Any] = {
+        "kind": record.kind,
+        "namespace": record.namespace,
+        "tags": dict(record.tags),
+        "required_capabilities": record.required_capabilities,
+        "published_at": record.published_at,
+        "published_by": record.published_by,
+        "digest": record.digest,
+    }
+    if record.priority is not None:
+        fields["priority"] = record.priority
+    if record.policy:
+        fields["policy"] = msgspec.Raw(record.policy.encode())
+    if record.input_schema:
+        fields["input_schema"] = msgspec.Raw(record.input_schema.encode())
+    return fields | present(
+        lane=record.lane, fairness_key=record.fairness_key, fairness_weight=record.fairness_weight,
+        description=record.description,
+    )  # fmt: skip
 
 
 def event(line: Event) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
@@ -12,14 +12,13 @@ from flowfabric.model import checks
 from flowfabric.model.contracts.kinds import DeleteKind, GetKind, ListKinds, PublishKind
 from flowfabric.model.errors import refuse
 from flowfabric.model.limits import MAX_KINDS_PER_PAGE, MAX_NAME_BYTES, MAX_PRIORITY
-from flowfabric.model.records import Kind
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.cursors import bad_cursor
 from flowfabric.server.errors import HttpError
 from flowfabric.server.forms import Weight, optional_json, same_id
 from flowfabric.server.roles import Need
 from flowfabric.server.routing import MEDIUM, endpoint
-from flowfabric.server.shapes import present
+from flowfabric.server.shapes import kind as shown
 
 _FOR_ALL: Final = ""
 
@@ -57,25 +56,6 @@ class KindsQuery(Struct, frozen=True):
     """The kinds of this namespace and those for all."""
     limit: Annotated[int, Meta(ge=1, le=MAX_KINDS_PER_PAGE)] = 100
     cursor: str = ""
-
-
-def shown(kind: Kind) -> dict[str, Any]:
-    """Show a kind; what it does not say is absent."""
-    fields: dict[str, Any] = {
-        "kind": kind.kind, "namespace": kind.namespace, "tags": dict(kind.tags),
-        "required_capabilities": kind.required_capabilities, "published_at": kind.published_at,
-        "published_by": kind.published_by, "digest": kind.digest,
-    }  # fmt: skip
-    if kind.priority is not None:
-        fields["priority"] = kind.priority
-    if kind.policy:
-        fields["policy"] = Raw(kind.policy.encode())
-    if kind.input_schema:
-        fields["input_schema"] = Raw(kind.input_schema.encode())
-    return fields | present(
-        lane=kind.lane, fairness_key=kind.fairness_key, fairness_weight=kind.fairness_weight,
-        description=kind.description,
-    )  # fmt: skip
 
 
 @endpoint("PUT", "/v1/kinds/{kind}", Need.WORK, body=KindForm, limit=MEDIUM, bound=True)
