@@ -31,7 +31,7 @@ ROOMS: Final = (
         "run",
         "Runs",
         "The handle of one run, from whoever submitted it or by its id in any process, and what it tells.",
-        {"flowfabric": ("Run", "SyncRun", "Status", "Explanation", "Frame", "AttemptStarted")},
+        {"flowfabric": ("Run", "SyncRun", "Status", "Explanation", "Frame", "AttemptStarted", "Superseded")},
     ),
     Room(
         "context",

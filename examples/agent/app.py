@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import AsyncIterator
 
-from flowfabric import Context, FlowFabric, Frame, Run, WaitTimeout
+from flowfabric import AttemptStarted, Context, FlowFabric, Run, Superseded, WaitTimeout
 
 app = FlowFabric()  # the store that FF_STORE names, else a SQLite file in your data folder
 
@@ -69,8 +69,11 @@ async def research(ctx: Context, question: str) -> str:
 async def show(run: Run[str]) -> None:
     """Print what the agent writes, until a person has to answer; then ask, and print the end."""
     async for item in run.stream():
-        if not isinstance(item, Frame):
+        if isinstance(item, AttemptStarted):
             print(f"[attempt {item.attempt}]", flush=True)
+            continue
+        if isinstance(item, Superseded):
+            print("\n[written anew]", flush=True)
             continue
         print(item.text, end="", flush=True)
         if item.text.endswith("rest. "):

@@ -6,18 +6,24 @@ import asyncio
 
 import pytest
 
-from flowfabric.app import AttemptStarted, Frame, Run
+from flowfabric.app import AttemptStarted, Frame, Run, Superseded
 from flowfabric.engine.timers import Timers
 from flowfabric.model.errors import InvalidInput
 from support.face import Face
 
 
-async def told(run: Run[object], after: str = "") -> list[str]:
-    """Read all of it: frames as their text, attempts as their number and kind."""
-    return [
-        item.text if isinstance(item, Frame) else f"{item.attempt}:{item.kind}"
-        async for item in run.stream(after)
-    ]
+def brief(item: Frame | AttemptStarted | Superseded) -> str:
+    """Name a frame by its text, an attempt by its number and kind, and what is superseded by its lease."""
+    if isinstance(item, Frame):
+        return item.text
+    if isinstance(item, AttemptStarted):
+        return f"{item.attempt}:{item.kind}"
+    return f"-{item.lease_epoch}{list(item.kept_steps) or ''}"
+
+
+async def told(run: Run[object], after: str = "", **options: bool) -> list[str]:
+    """Read all of it."""
+    return [brief(item) async for item in run.stream(after, **options)]
 
 
 async def test_reader_sees_every_attempt_and_where_it_begins(face: Face) -> None:
@@ -31,8 +37,10 @@ async def test_reader_sees_every_attempt_and_where_it_begins(face: Face) -> None
     task = await face.claim()
     await face.emit(task, "c")
     await face.fail(task, "bang")
-    assert await reading == ["0:initial", "a", "b", "1:retry", "c"]
-    assert await told(run) == await reading
+    assert await told(run) == ["0:initial", "1:retry", "c"]
+    everything = ["0:initial", "a", "b", "-1", "1:retry", "c"]
+    assert await told(run, include_superseded=True) == everything
+    assert await reading == everything
 
 
 async def test_boundary_says_why(face: Face) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from flowfabric import AttemptStarted, Context, FlowFabric, Frame
+from flowfabric import AttemptStarted, Context, FlowFabric, Frame, Superseded
 
 
 async def test_readers_see_frames_and_attempts(app: FlowFabric) -> None:
@@ -15,22 +15,24 @@ async def test_readers_see_frames_and_attempts(app: FlowFabric) -> None:
         if ctx.attempt == 0:
             raise ConnectionError("cut off")
 
-    shown: list[str] = []
+    shown: list[Frame] = []
     async with app.worker():
         run = await app.submit(talk)
         async for item in run.stream():
-            if isinstance(item, AttemptStarted):
-                shown.clear()  # what came before is superseded
-            elif item.type == "token":
-                shown.append(item.text)
-            else:
-                shown.append(f"{item.data['name']}: {item.data['hits']}")
-        assert shown == ["once", "search: 3"]
+            if isinstance(item, Frame):
+                shown.append(item)
+            elif isinstance(item, Superseded):  # the handler runs again, and emits anew
+                shown = [frame for frame in shown if not item.covers(frame)]
+        text = [frame.text if frame.type == "token" else frame.data["name"] for frame in shown]
+        assert text == ["once", "search"]
 
         frames = [item async for item in run.stream() if isinstance(item, Frame)]
-        assert [frame.attempt for frame in frames] == [0, 0, 1, 1]
-        rest = [item async for item in run.stream(after=frames[2].position)]
-        assert rest == frames[3:]
+        assert frames == shown
+        rest = [item async for item in run.stream(after=frames[0].position)]
+        assert rest == frames[1:]
+        everything = [item async for item in run.stream(include_superseded=True)]
+        assert [item.attempt for item in everything if isinstance(item, Frame)] == [0, 0, 1, 1]
+        assert [item.attempt for item in everything if isinstance(item, AttemptStarted)] == [0, 1]
 
 
 async def test_what_a_step_emits_is_emitted_once(app: FlowFabric) -> None:

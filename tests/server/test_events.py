@@ -45,6 +45,7 @@ def brief(messages: list[Message]) -> list[tuple[str, Any]]:
         "frame": "payload",
         "progress": "pct",
         "end": "public_state",
+        "superseded": "kept_steps",
     }
     return [(message.event, message.data[keys[message.event]]) for message in messages]
 
@@ -69,6 +70,7 @@ async def test_the_story_of_an_execution(api: Api) -> None:
         ("frame", "two"),
         ("state", "delayed"),
         ("state", "waiting"),
+        ("superseded", []),
         ("attempt", "retry"),
         ("state", "active"),
         ("frame", "three"),
@@ -80,7 +82,7 @@ async def test_the_story_of_an_execution(api: Api) -> None:
     assert first["previous"] is None
     assert (second["attempt_index"], second["previous"]["ended"]) == (1, "ended_failure")
     assert second["previous"]["reason"] == "boom"
-    frame = told[10].data
+    frame = told[11].data
     assert frame["attempt_index"] == 1
     assert frame["encoding"] == "base64"
     assert frame["fields"]["payload"] == "/wA="
@@ -98,7 +100,9 @@ async def test_every_id_goes_on_without_gap_or_repeat(api: Api) -> None:
     await ff.complete(again)
     async with listen(api, path(task.execution_id)) as feed:
         everything = await feed.rest()
-    assert brief(everything)[5:8] == [("attempt", "reclaim"), ("frame", "three"), ("state", "completed")]
+    assert brief(everything)[5:9] == [
+        ("superseded", []), ("attempt", "reclaim"), ("frame", "three"), ("state", "completed"),
+    ]  # fmt: skip
     for place, message in enumerate(everything[:-1]):
         async with listen(api, path(task.execution_id), message.id) as feed:
             assert await feed.rest() == everything[place + 1 :]
@@ -110,7 +114,13 @@ async def test_every_id_goes_on_without_gap_or_repeat(api: Api) -> None:
     async with listen(api, path(task.execution_id), everything[-1].id) as feed:
         assert brief(await feed.take(1)) == [("state", "waiting")]
         await ff.complete(await ff.claim_one())
-        assert [message.event for message in await feed.rest()] == ["attempt", "state", "state", "end"]
+        assert [message.event for message in await feed.rest()] == [
+            "superseded",
+            "attempt",
+            "state",
+            "state",
+            "end",
+        ]
 
 
 async def test_an_execution_that_never_ran_ends_too_and_may_be_replayed(api: Api) -> None:

@@ -15,6 +15,7 @@ from flowfabric import (
     Frame,
     Run,
     Signal,
+    Superseded,
     SyncContext,
     SyncRun,
     provided,
@@ -90,6 +91,8 @@ async def everything_else_has_types(run: Run[int]) -> None:
         async for item in run.stream():
             if isinstance(item, Frame):
                 assert_type(item.text, str)
+            elif isinstance(item, Superseded):
+                assert_type(item.kept_steps, tuple[str, ...])
             else:
                 assert_type(item, AttemptStarted)
     assert_type((await run.status()).state, Public)

@@ -315,6 +315,49 @@ async def test_frames_keep_their_order_and_are_there_at_the_end(place: Place) ->
     assert page.closed_reason == "attempt_success"
 
 
+async def emitted(place: Place, id_: str) -> list[tuple[str, str]]:
+    """Read frames: the payload of each, and the step in which it was emitted."""
+    page = await place.store.read(ReadStream(execution_id=id_, attempt_index=0, count=1000))
+    return [(view.frame.payload.decode(), view.frame.step) for view in page.frames]
+
+
+async def test_frames_know_the_step_that_emitted_them(place: Place) -> None:
+    async def work(ctx: Context) -> None:
+        async def inner(text: str) -> None:
+            await ctx.emit("token", text)
+
+        async def outer() -> None:
+            await ctx.emit("token", "before")
+            await ctx.step("inner", inner, "inside")
+            await ctx.emit("token", "after")
+
+        await ctx.emit("token", "outside")
+        await ctx.step("outer", outer)
+        await ctx.step("inner", inner, "again")
+        await asyncio.gather(ctx.step("one", inner, "1"), ctx.step("two", inner, "2"))
+        await ctx.summary({"a": 1})
+
+    def plain(ctx: SyncContext) -> None:
+        ctx.emit("token", "outside")
+        ctx.step("inner", ctx.emit, "token", "inside")
+        ctx.step("outer", lambda: ctx.step("inner", ctx.emit, "token", "deep"))
+        ctx.emit("token", "outside")
+
+    async with place.runtime(work, plain):
+        id_, other = await place.submit("work"), await place.submit("plain")
+        await place.ended(id_)
+        await place.ended(other)
+    found = await emitted(place, id_)
+    assert found[:5] == [
+        ("outside", ""), ("before", "outer"), ("inside", "inner"), ("after", "outer"), ("again", "inner#2"),
+    ]  # fmt: skip
+    assert sorted(found[5:7]) == [("1", "one"), ("2", "two")]
+    assert [step for _, step in found[7:]] == [""]
+    assert await emitted(place, other) == [
+        ("outside", ""), ("inside", "inner"), ("deep", "inner#2"), ("outside", ""),
+    ]  # fmt: skip
+
+
 async def test_summary_and_progress(place: Place) -> None:
     async def talk(ctx: Context) -> None:
         await ctx.summary({"pages": 1, "draft": True})

@@ -104,6 +104,16 @@ def telling(ctx: SyncContext) -> None:
     raise ValueError("and that is all")
 
 
+def writing(ctx: SyncContext) -> None:
+    async def later() -> None:
+        ctx.emit("token", "later")
+
+    ctx.emit("token", "outside")
+    ctx.step("write", ctx.emit, "token", "inside")
+    ctx.step("outer", lambda: ctx.step("write", later))
+    ctx.emit("token", "outside")
+
+
 def waiting(ctx: SyncContext) -> list[Any]:
     ctx.sleep("10ms")
     answer = ctx.wait_for_signal("approve", name="approval")
@@ -129,6 +139,16 @@ def told_to_stop() -> int:
 async def test_a_stop_of_everything_is_for_the_worker_to_decide(place: Place) -> None:
     async with place.runtime(handler(told_to_stop, "process")):
         assert await place.result(await place.submit("told_to_stop")) == -signal.SIGTERM
+
+
+async def test_frames_know_the_step_that_emitted_them(place: Place) -> None:
+    async with place.runtime(handler(writing, "process")):
+        id_ = await place.submit("writing")
+        await place.result(id_)
+    page = await place.store.read(ReadStream(execution_id=id_, attempt_index=0, count=10))
+    assert [(view.frame.payload, view.frame.step) for view in page.frames] == [
+        (b"outside", ""), (b"inside", "write"), (b"later", "write#2"), (b"outside", ""),
+    ]  # fmt: skip
 
 
 async def test_a_process_of_its_own(place: Place) -> None:

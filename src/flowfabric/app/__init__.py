@@ -14,7 +14,7 @@ from flowfabric.app.errors import (
 )
 from flowfabric.app.run import Run
 from flowfabric.app.sync import SyncFlowFabric, SyncRun
-from flowfabric.app.views import AttemptStarted, Explanation, Frame, Status
+from flowfabric.app.views import AttemptStarted, Explanation, Frame, Status, Superseded
 from flowfabric.app.working import AppWorker
 from flowfabric.worker.calls import Call
 from flowfabric.worker.options import Backoff, Options
@@ -33,6 +33,7 @@ __all__ = [
     "Run",
     "Status",
     "SubmitRefused",
+    "Superseded",
     "SyncFlowFabric",
     "SyncRun",
     "TaskCancelled",

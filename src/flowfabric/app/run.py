@@ -18,6 +18,7 @@ from flowfabric.app.views import (
     Explanation,
     Frame,
     Status,
+    Superseded,
     explanation_of,
     status_of,
 )
@@ -202,20 +203,25 @@ class Run(Generic[R_co]):
         """Send the signal `reject`, as `signal` does; the same person's second one counts no more."""
         await self.signal("reject", payload, by=by, key=by, waitpoint=waitpoint, within=within)
 
-    async def stream(self, after: str = "") -> AsyncGenerator[Frame | AttemptStarted]:
-        """Tell what the run emits, from the beginning or after a position, until it has ended.
+    async def stream(
+        self, after: str = "", *, include_superseded: bool = False
+    ) -> AsyncGenerator[Frame | AttemptStarted | Superseded]:
+        """Yield what the run emits, from the beginning or after a position, until it has ended.
 
         ::
 
+            shown: list[Frame] = []
             async for item in run.stream():
-                if isinstance(item, AttemptStarted):
-                    screen.clear()                 # what came before is superseded
-                else:
-                    screen.write(item.text)
+                if isinstance(item, Frame):
+                    shown.append(item)
+                elif isinstance(item, Superseded):     # the handler runs again, and emits anew
+                    shown = [frame for frame in shown if not item.covers(frame)]
 
-        A reader that was cut off goes on after the `position` of the last item that it got.
+        What is superseded already when it is read is left out; `include_superseded` yields it, too. A reader that was
+        cut off goes on after the `position` of the last item that it got.
         """
-        async with aclosing(follow(await self._open(), self.id, after)) as items:
+        items = follow(await self._open(), self.id, after, include_superseded=include_superseded)
+        async with aclosing(items):
             async for item in items:
                 yield item
 

@@ -12,8 +12,9 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overlo
 
 from flowfabric.app.connection import Connection
 from flowfabric.app.run import Run
+from flowfabric.app.stream import StreamItem
 from flowfabric.app.submitter import Core, Submitter
-from flowfabric.app.views import AttemptStarted, Explanation, Frame, Status
+from flowfabric.app.views import AttemptStarted, Explanation, Frame, Status, Superseded
 from flowfabric.codecs import Duration
 from flowfabric.model.records import Event
 from flowfabric.worker.calls import Call
@@ -138,9 +139,11 @@ class SyncRun(Generic[R_co]):
         """Run it once more after its end."""
         self._portal.call(lambda: self._run.replay(keep_steps=keep_steps, from_step=from_step, reason=reason))
 
-    def stream(self, after: str = "") -> Iterator[Frame | AttemptStarted]:
-        """Tell what the run emits until it has ended."""
-        items = self._run.stream(after)
+    def stream(
+        self, after: str = "", *, include_superseded: bool = False
+    ) -> Iterator[Frame | AttemptStarted | Superseded]:
+        """Yield what the run emits, from the beginning or after a position, until it has ended."""
+        items = self._run.stream(after, include_superseded=include_superseded)
         try:
             while (item := self._portal.call(lambda: _next(items))) is not None:
                 yield item
@@ -148,7 +151,7 @@ class SyncRun(Generic[R_co]):
             self._portal.call(lambda: _close(items))
 
 
-async def _next(items: AsyncGenerator[Frame | AttemptStarted]) -> Frame | AttemptStarted | None:
+async def _next(items: AsyncGenerator[StreamItem]) -> StreamItem | None:
     return await anext(items, None)
 
 

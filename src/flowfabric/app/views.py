@@ -7,7 +7,9 @@ from typing import Any
 from msgspec import Struct
 
 from flowfabric.codecs import decode_value
+from flowfabric.model import superseded as model
 from flowfabric.model.contracts.reads import Because, Description, FrameView
+from flowfabric.model.ids import parse_entry_id
 from flowfabric.model.records import Attempt, Execution
 from flowfabric.model.state import TERMINAL_STATES, Eligibility, Phase, Public
 
@@ -123,6 +125,10 @@ class Frame(Struct, frozen=True):
     """When it was emitted, in milliseconds since 1970."""
     correlation_id: str = ""
     """What the handler says that it belongs to."""
+    lease_epoch: int = 0
+    """The lease under which it was emitted; it grows each time the handler runs again."""
+    step: str = ""
+    """The durable step in which it was emitted; empty: outside of any."""
 
     @property
     def position(self) -> str:
@@ -140,8 +146,40 @@ class Frame(Struct, frozen=True):
         return decode_value(self.payload, "json")
 
 
+class Superseded(Struct, frozen=True):
+    """Frames that count no more, because the handler runs again and emits anew: take them off the screen.
+
+    It comes before the first of the frames that replace them. What was emitted inside a stored step stays, because the
+    handler passes that step.
+    """
+
+    attempt: int
+    """Which attempt emitted them, from 0."""
+    lease_epoch: int
+    """The lease under which they were emitted."""
+    first: str
+    """The id of the first of them; `start` if all earlier attempts are superseded, too (after a replay)."""
+    last: str
+    """The id of the last of them; `end` if all earlier attempts are superseded, too (after a replay)."""
+    by_epoch: int
+    """The lease that replaces them."""
+    kept_steps: tuple[str, ...]
+    """What was emitted inside these steps stays."""
+    position: str
+    """Where a later reader goes on."""
+
+    def covers(self, frame: Frame) -> bool:
+        """Whether a frame that was shown is one of them."""
+        if frame.step in self.kept_steps:
+            return False
+        if self.first == "start":
+            return frame.attempt <= self.attempt
+        first, id_, last = (parse_entry_id("id", text) for text in (self.first, frame.id, self.last))
+        return frame.attempt == self.attempt and first <= id_ <= last
+
+
 class AttemptStarted(Struct, frozen=True):
-    """From here on the stream is that of another attempt: what came before is superseded, unless this is the first."""
+    """From here on the stream is that of another attempt; a `Superseded` before it says what counts no more."""
 
     attempt: int
     """Counts from 0."""
@@ -161,7 +199,15 @@ def frame_of(view: FrameView, attempt: int) -> Frame:
     frame = view.frame
     return Frame(
         attempt=attempt, id=view.entry_id, type=frame.frame_type, payload=frame.payload, encoding=frame.encoding,
-        at=frame.ms, correlation_id=frame.correlation_id,
+        at=frame.ms, correlation_id=frame.correlation_id, lease_epoch=frame.lease_epoch, step=frame.step,
+    )  # fmt: skip
+
+
+def superseded_of(found: model.Superseded, position: str) -> Superseded:
+    """Show what is superseded."""
+    return Superseded(
+        attempt=found.attempt_index, lease_epoch=found.lease_epoch, first=found.first, last=found.last,
+        by_epoch=found.by_epoch, kept_steps=found.kept_steps, position=position,
     )  # fmt: skip
 
 

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any, Final
+from typing import Any
 
-from flowfabric.app import AttemptStarted, Frame
-from flowfabric.app.stream import follow
-from flowfabric.app.views import frame_of, start_of
+from flowfabric.app import AttemptStarted, Frame, Superseded
+from flowfabric.app.stream import StreamItem, follow
 from flowfabric.cli.desk import Desk, command
-from flowfabric.model.contracts.reads import ListAttempts, TailStream
 from flowfabric.model.times import moment
-
-PAGE: Final = 100
 
 
 def add(commands: Any) -> None:
@@ -36,29 +31,16 @@ async def tail(desk: Desk) -> int:
     """Show frames; with --json one document on each line."""
     execution_id = await desk.find(desk.given.id)
     following = desk.given.follow or desk.given.after
-    items = follow(desk.store, execution_id, desk.given.after) if following else _told(desk, execution_id)
+    items = follow(
+        desk.store, execution_id, desk.given.after, include_superseded=True, until_end=bool(following)
+    )
     async with aclosing(items):
         async for item in items:
             _show(desk, item)
     return 0
 
 
-async def _told(desk: Desk, execution_id: str) -> AsyncGenerator[Frame | AttemptStarted]:
-    """Tell what was streamed by now."""
-    before = None
-    for attempt in await desk.store.read(ListAttempts(execution_id=execution_id)):
-        yield start_of(attempt, before)
-        before, cursor = attempt, "0-0"
-        while cursor:
-            page = await desk.store.read(
-                TailStream(execution_id=execution_id, attempt_index=attempt.index, after=cursor, count=PAGE)
-            )
-            for view in page.frames:
-                yield frame_of(view, attempt.index)
-            cursor = page.last
-
-
-def _show(desk: Desk, item: Frame | AttemptStarted) -> None:
+def _show(desk: Desk, item: StreamItem) -> None:
     screen = desk.screen
     if isinstance(item, AttemptStarted):
         told = {
@@ -69,6 +51,9 @@ def _show(desk: Desk, item: Frame | AttemptStarted) -> None:
         }
         why = f" ({item.reason})" if item.reason else ""
         text = screen.paint(f"── attempt {item.attempt}: {item.kind}{why}", "dim")
+    elif isinstance(item, Superseded):
+        told = superseded_document(item)
+        text = screen.paint(f"── {superseded_sentence(item)}", "dim")
     else:
         told = frame_document(item)
         value = told.get("payload", told.get("payload_base64"))
@@ -81,8 +66,30 @@ def _show(desk: Desk, item: Frame | AttemptStarted) -> None:
 
 def frame_document(frame: Frame) -> dict[str, Any]:
     """Write a frame for programs."""
-    told = {"position": frame.position, "attempt": frame.attempt, "type": frame.type, "at": frame.at}
-    return told | _payload(frame)
+    told: dict[str, Any] = {
+        "position": frame.position, "attempt": frame.attempt, "lease_epoch": frame.lease_epoch, "type": frame.type,
+        "at": frame.at,
+    }  # fmt: skip
+    return told | ({"step": frame.step} if frame.step else {}) | _payload(frame)
+
+
+def superseded_document(item: Superseded) -> dict[str, Any]:
+    """Write for programs which frames count no more."""
+    return {
+        "position": item.position,
+        "attempt": item.attempt,
+        "superseded": {
+            "lease_epoch": item.lease_epoch, "from": item.first, "to": item.last, "by_epoch": item.by_epoch,
+            "kept_steps": list(item.kept_steps),
+        },
+    }  # fmt: skip
+
+
+def superseded_sentence(item: Superseded) -> str:
+    """Say which frames count no more."""
+    which = "all of the above is" if item.first == "start" else f"{item.first} to {item.last} are"
+    kept = f", except in the stored steps: {', '.join(item.kept_steps)}" if item.kept_steps else ""
+    return f"the handler runs again: {which} superseded{kept}"
 
 
 def _payload(frame: Frame) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
@@ -13,6 +14,7 @@ from flowfabric.cli.desk import short_id
 from flowfabric.cli.following import frame_document
 from flowfabric.cli.screen import Screen
 from flowfabric.engine import every_step
+from flowfabric.engine.superseded import history
 from flowfabric.model.contracts.reads import (
     FeedEntry,
     FrameView,
@@ -21,10 +23,10 @@ from flowfabric.model.contracts.reads import (
     TailStream,
 )
 from flowfabric.model.errors import FlowFabricError, NotFound
-from flowfabric.model.ids import parse_entry_id
 from flowfabric.model.limits import FRAME_READ_MAX, MAX_INT
 from flowfabric.model.records import Event
 from flowfabric.model.state import TERMINAL_STATES
+from flowfabric.model.superseded import StoredSteps
 from flowfabric.server.shapes import event as event_form
 from flowfabric.storage.base import Upkeep
 from flowfabric.worker.sending import transient
@@ -35,6 +37,9 @@ STREAMS: Final = 50
 LONG: Final = 100
 PIECE: Final = "token"
 """Frames of this type are pieces of one text, and are written one after the other."""
+
+CLAIMS: Final = frozenset({"claimed", "reclaimed", "resumed_claim"})
+"""Lines that begin a lease."""
 
 Hears = Callable[[FeedEntry, str], Awaitable[None]]
 
@@ -76,6 +81,8 @@ class Narrator:
         self._running: dict[str, int] = {}
         """Which attempt of which execution streams."""
         self._cursors: dict[str, str] = {}
+        self._shown: dict[str, Counter[str]] = {}
+        """How many frames of the present lease of an execution were told, by the step that emitted them."""
         self._writing = ""
         """Whose text stands on the last line."""
         self._away = False
@@ -125,7 +132,7 @@ class Narrator:
                 self._position = entry.position
         for execution_id in self._watched():
             with suppress(NotFound):  # removed meanwhile
-                await self._frames(execution_id, MAX_INT)
+                await self._frames(execution_id, MAX_INT, MAX_INT)
 
     async def _news(self) -> tuple[FeedEntry, ...]:
         entries = (await self._store.read(ReadFeed(after=self._position))).entries
@@ -139,13 +146,15 @@ class Narrator:
         name = self._names.setdefault(execution_id, f"{entry.execution_kind} {short_id(execution_id)[:6]}")
         if execution_id in self._running:
             with suppress(NotFound):
-                await self._frames(execution_id, event.at)
+                await self._frames(execution_id, event.at, event.lease_epoch - (event.event in CLAIMS))
         if event.attempt_index >= 0 and self._running.get(execution_id) != event.attempt_index:
             self._running[execution_id] = event.attempt_index
             self._cursors.pop(execution_id, None)
         await self._line(entry, name)
+        if event.event in CLAIMS:
+            await self._superseded(entry, name)
         if event.to_state in TERMINAL_STATES:
-            for known in (self._running, self._cursors, self._names):
+            for known in (self._running, self._cursors, self._names, self._shown):
                 known.pop(execution_id, None)
         await self._hears(entry, name)
 
@@ -173,8 +182,30 @@ class Narrator:
             return f": {text if len(text) <= LONG else f'{text[:LONG]}…'}" if text else ""
         return ""
 
-    async def _frames(self, execution_id: str, until: int) -> None:
-        """Tell the frames of the current attempt that were appended before a time."""
+    async def _superseded(self, entry: FeedEntry, name: str) -> None:
+        """Say that frames which were told count no more, because a newer lease has begun."""
+        execution_id, event = entry.execution_id, entry.event
+        shown = self._shown.pop(execution_id, None)
+        if not shown:
+            return
+        stored = StoredSteps()
+        with suppress(NotFound):
+            async for line in history(self._store.read, execution_id):
+                stored.add(line)
+        count = sum(
+            number for step, number in shown.items() if not stored.is_stored(step, event.lease_epoch - 1)
+        )
+        if not count:
+            return
+        if self._documents is not None:
+            told = {"execution_id": execution_id, "event": "superseded", "frames": count}
+            self._documents.json(told | {"by_epoch": event.lease_epoch})
+            return
+        which = "the frame above is" if count == 1 else f"{count} of the frames above are"
+        self.tell(event.at, name, f"{which} superseded: the handler writes them anew", "dim")
+
+    async def _frames(self, execution_id: str, until: int, newest: int) -> None:
+        """Tell the frames of the current attempt that were appended before a time, and under no newer lease."""
         while True:
             page = await self._store.read(
                 TailStream(
@@ -182,9 +213,12 @@ class Narrator:
                     after=self._cursors.get(execution_id, "0-0"), count=FRAME_READ_MAX,
                 )
             )  # fmt: skip
-            frames = [view for view in page.frames if parse_entry_id("entry_id", view.entry_id)[0] <= until]
+            frames = [
+                view for view in page.frames if view.frame.ms <= until and view.frame.lease_epoch <= newest
+            ]
             if frames:
                 self._cursors[execution_id] = frames[-1].entry_id
+                self._shown.setdefault(execution_id, Counter()).update(view.frame.step for view in frames)
                 self._show(execution_id, frames)
             if not frames or len(frames) < len(page.frames):
                 return

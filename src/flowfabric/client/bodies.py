@@ -166,7 +166,7 @@ def frames(command: AppendFrames) -> dict[str, Any]:
 
 _FRAME = fields(
     "frame_type", "mode", "ts", "encoding", "correlation_id", "source", "metadata_json", "patch_kind",
-    "retention_maxlen", "ttl_ms", "maxlen_floor", "maxlen_ceiling", "ema_alpha",
+    "retention_maxlen", "ttl_ms", "maxlen_floor", "maxlen_ceiling", "ema_alpha", "step",
 )  # fmt: skip
 
 

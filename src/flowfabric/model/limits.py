@@ -89,6 +89,8 @@ MAX_CONDITION_DEPTH: Final = 4
 FRAME_READ_MAX: Final = 10_000
 STREAM_MAXLEN: Final = 10_000
 SUMMARY_MAXLEN: Final = 64
+MAX_STREAM_LEASES: Final = 32
+"""Of so many leases a stream knows where their frames begin; the oldest ones are merged."""
 MAX_TAIL_MS: Final = 30_000
 MAX_PATCH_DEPTH: Final = 16
 

@@ -299,6 +299,10 @@ class Signal(Record, frozen=True, array_like=True, gc=False):
     observed_effect: str
 
 
+LeaseStart = tuple[int, int, int]
+"""A lease epoch, and the id (ms, seq) of the first frame that was appended under it."""
+
+
 class Stream(Record, frozen=True, array_like=True, gc=False):
     """The stream of one attempt. Kept frames are those numbered `first` to `frame_count`."""
 
@@ -319,6 +323,8 @@ class Stream(Record, frozen=True, array_like=True, gc=False):
     maxlen_applied_last: int = 0
     expires_at: int = 0
     """Only while nothing durable was ever appended: when its frames are forgotten."""
+    leases: tuple[LeaseStart, ...] = ()
+    """Which leases appended frames, oldest first. The oldest ones are merged when there are too many."""
 
 
 class Frame(Record, frozen=True, array_like=True, gc=False):
@@ -337,6 +343,10 @@ class Frame(Record, frozen=True, array_like=True, gc=False):
     summary_version: int = 0
     ttl_ms: int = 0
     metadata_json: str = ""
+    lease_epoch: int = 0
+    """The lease under which it was appended; 0 in records that are older than this field."""
+    step: str = ""
+    """The durable step in which it was emitted; empty: outside of any."""
 
 
 class Summary(Record, frozen=True, array_like=True, gc=False):

@@ -69,5 +69,7 @@ def frame_fields(view: FrameView) -> dict[str, str]:
         "summary_version": str(frame.summary_version or ""),
         "ttl_ms": str(frame.ttl_ms or ""),
         "metadata_json": frame.metadata_json,
+        "lease_epoch": str(frame.lease_epoch or ""),
+        "step": frame.step,
     }
     return fields | {name: text for name, text in further.items() if text}

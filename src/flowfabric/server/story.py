@@ -2,7 +2,7 @@
 
 A place in it is a place in both logs: `<history seq>.<attempt>.<entry id>`. Until an attempt has been announced its
 entry is `0-0`, from then on until its first frame `0-1`; both are smaller than the id of any frame. The end stands
-behind every possible frame, so that a reader who saw it is known.
+behind every possible frame, so that a reader who saw it is known. An entry that was told to be superseded is marked.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from flowfabric.engine.superseded import Supersession
 from flowfabric.model.contracts.reads import (
     FrameView,
     GetExecution,
@@ -24,8 +25,9 @@ from flowfabric.model.contracts.reads import (
 from flowfabric.model.errors import NotFound
 from flowfabric.model.ids import entry_id
 from flowfabric.model.limits import MAX_INT
-from flowfabric.model.records import Event, Execution
+from flowfabric.model.records import Event, Execution, Frame, LeaseStart
 from flowfabric.model.state import TERMINAL_STATES
+from flowfabric.model.superseded import Superseded, Told, lease_of, mark_told, unmark_told
 from flowfabric.server.errors import bad_request
 from flowfabric.server.live import Live
 from flowfabric.server.pieces import FIRST, GROWTH, MOST, kept
@@ -38,8 +40,8 @@ _UNANNOUNCED: Final = (0, 0)
 _ANNOUNCED: Final = (0, 1)
 _ENDED_UNANNOUNCED: Final = (MAX_INT, 0)
 _ENDED: Final = (MAX_INT, 1)
-_OPENERS: Final = frozenset({"claimed", "reclaimed"})
-"""Lines that begin an attempt: its frames come after them, even those of the same millisecond."""
+_OPENERS: Final = frozenset({"claimed", "reclaimed", "resumed_claim"})
+"""Lines that begin a lease: its frames come after them, even those of the same millisecond."""
 LINES: Final = 200
 
 
@@ -62,6 +64,17 @@ class Place(Struct, frozen=True):
     def announced(self) -> bool:
         """Whether the attempt was announced."""
         return self.entry not in {_UNANNOUNCED, _ENDED_UNANNOUNCED}
+
+    @property
+    def frame(self) -> tuple[int, int] | None:
+        """The last frame that was told, if it is not known to be superseded."""
+        entry, told = unmark_told(self.entry)
+        return None if told or entry <= _ANNOUNCED or entry[0] == MAX_INT else entry
+
+    @property
+    def after(self) -> str:
+        """Behind which entry the frames go on."""
+        return entry_id(*unmark_told(self.entry)[0])
 
 
 def parse_place(text: str) -> Place:
@@ -93,6 +106,11 @@ class Story:
         """How many frames are read next: large ones are read a few at a time."""
         self._drained = False
         """Whether nothing follows those frames, as far as the last look goes."""
+        self._leases: tuple[LeaseStart, ...] = ()
+        """Which leases have appended to the stream of the present attempt, as far as the last look goes."""
+        self._lease_epoch = 0
+        """The newest lease whose beginning was told; frames of newer ones wait for it."""
+        self._supersession = Supersession(live.read, execution_id)
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """Tell it from the place on until it ends; messages are joined where many come at once."""
@@ -126,6 +144,7 @@ class Story:
                 self._over = True
                 yield self._progress_until(MAX_INT) + await self._end()
                 return
+            self._lease_epoch = max(self._lease_epoch, run.current_lease_epoch)
             if run.has_stream:
                 self._drained = False
                 async for part in self._frames_until(None):
@@ -183,11 +202,15 @@ class Story:
 
     async def _line(self, event: Event) -> AsyncIterator[bytes]:
         """Tell the frames before a line, then the line."""
+        begins = event.event in _OPENERS
+        self._lease_epoch = event.lease_epoch - 1 if begins else event.lease_epoch
         new = self._opens(event)
-        until = None if new or event.to_state in TERMINAL_STATES else event.at
-        if new or event.event not in _OPENERS:
-            async for part in self._frames_until(until):
-                yield part
+        until = None if new or begins or event.to_state in TERMINAL_STATES else event.at
+        async for part in self._frames_until(until):
+            yield part
+        if begins:
+            yield await self._superseded(event)
+            self._lease_epoch = event.lease_epoch
         if new:
             yield await self._attempt(event)
         yield self._progress_until(event.at)
@@ -223,8 +246,24 @@ class Story:
                 "reason": before.failure_reason or data.get("reason", ""), "category": before.failure_category,
             }  # fmt: skip
         self._place = Place(self._place.seq, index, _ANNOUNCED)
-        self._frames, self._drained = [], False
+        self._frames, self._drained, self._leases = [], False, ()
         return message("attempt", data, str(self._place))
+
+    async def _superseded(self, event: Event) -> bytes:
+        """Say which of the frames that were told count no more, now that a lease begins."""
+        found: Superseded | None = None
+        replay_told = unmark_told(self._place.entry)[1] is Told.BY_REPLAY
+        if event.attempt_index > self._place.attempt and self._place.announced and not replay_told:
+            found = await self._supersession.replay_after(self._place.attempt)
+        if found is None and (last := self._place.frame) is not None:
+            lease = lease_of(self._leases, last)
+            if lease is not None and lease.epoch < event.lease_epoch:
+                found = await self._supersession.lease_ended(self._place.attempt, lease, last)
+        if found is None:
+            return b""
+        self._place = replace(self._place, entry=mark_told(self._place.entry, found))
+        data = {"execution_id": self._execution_id} | found.fields()
+        return message("superseded", data, str(self._place))
 
     async def _frames_until(self, at: int | None) -> AsyncIterator[bytes]:
         """Tell frames of the present attempt: those up to a time, or all that there are."""
@@ -233,20 +272,24 @@ class Story:
         while True:
             if not self._frames and not self._drained:
                 await self._look()
-            if not self._frames or (at is not None and self._frames[0].frame.ms > at):
+            if not self._frames or not self._comes_before(self._frames[0].frame, at):
                 return
             view = self._frames.pop(0)
             yield self._progress_until(view.frame.ms) + self._frame(view)
+
+    def _comes_before(self, frame: Frame, at: int | None) -> bool:
+        """Whether a frame is told before a line of a time; before that of a new lease come those of older ones."""
+        return frame.lease_epoch <= self._lease_epoch and (at is None or frame.ms <= at)
 
     async def _look(self) -> None:
         """Read further frames, as many as are worth keeping."""
         question = TailStream(
             execution_id=self._execution_id, attempt_index=self._place.attempt,
-            after=entry_id(*self._place.entry), count=self._count,
+            after=self._place.after, count=self._count,
         )  # fmt: skip
         page = await self._live.read_frames(self._live.store.read(question))
         keep = kept(page.frames, CHUNK_BYTES)
-        self._frames = list(page.frames[:keep])
+        self._frames, self._leases = list(page.frames[:keep]), page.leases
         self._drained = len(page.frames) < self._count and keep == len(page.frames)
         self._count = keep if keep < len(page.frames) else min(MOST, GROWTH * self._count)
 
@@ -254,6 +297,7 @@ class Story:
         self._place = replace(self._place, entry=(view.frame.ms, view.frame.seq))
         fields = frame_fields(view)
         data = {"attempt_index": self._place.attempt, "id": view.entry_id, "fields": fields} | fields
+        data["lease_epoch"] = view.frame.lease_epoch
         return message("frame", data, str(self._place))
 
     async def _end(self) -> bytes:

@@ -6,14 +6,13 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from flowfabric.app import Frame, Run
-from flowfabric.app.views import frame_of
+from flowfabric.app.stream import follow
 from flowfabric.engine import every_step
-from flowfabric.model.contracts.reads import GetExecution, TailStream
+from flowfabric.model.contracts.reads import GetExecution
 from flowfabric.model.errors import NotFound
 from flowfabric.storage.base import Commands
 
 OURS: Final = ("wait:", "waitpoint:", "submit:", "sleep")
-PAGE: Final = 100
 
 
 async def steps(store: Commands, run: Run[Any], *, waits: bool) -> list[str]:
@@ -27,18 +26,14 @@ def _is_ours(name: str) -> bool:
 
 
 async def frames(store: Commands, run: Run[Any], type_: str) -> list[Frame]:
-    """Read the frames of the last attempt."""
+    """Read the frames of the last attempt that are not superseded."""
     attempt = (await store.read(GetExecution(execution_id=run.id))).attempt.index
-    found: list[Frame] = []
-    after = "0-0"
-    while attempt >= 0:
-        question = TailStream(execution_id=run.id, attempt_index=attempt, after=after, count=PAGE)
-        page = await store.read(question)
-        if not page.last:
-            break
-        found += [frame_of(view, attempt) for view in page.frames]
-        after = page.last
-    return [frame for frame in found if type_ in {"", frame.type}]
+    items = (
+        [item async for item in follow(store, run.id, f"{attempt}.0-0", until_end=False)]
+        if attempt >= 0
+        else []
+    )
+    return [item for item in items if isinstance(item, Frame) and type_ in {"", item.type}]
 
 
 def payload_of(frame: Frame) -> Any:

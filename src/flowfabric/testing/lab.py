@@ -253,7 +253,7 @@ class Lab(Submits):
         return await checks.steps(self.store, run, waits=waits)
 
     async def frames(self, run: Run[Any], type_: str = "") -> list[Frame]:
-        """Return the frames of the last attempt, of one type or all."""
+        """Return the frames of the last attempt, of one type or all, without those that are superseded."""
         return await checks.frames(self.store, run, type_)
 
     async def assert_state(self, run: Run[Any], state: str) -> None:

@@ -10,7 +10,6 @@ import json
 import logging
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, overload
 
@@ -34,11 +33,13 @@ from flowfabric.worker.steps import (
     LINK,
     SLEEP,
     SLEEPING,
+    STEPS_AROUND,
     WAIT,
     WAITPOINT,
     Steps,
     check_function,
     check_name,
+    step_around,
 )
 from flowfabric.worker.tasks import ClaimedTask
 from flowfabric.worker.threads import in_thread
@@ -52,8 +53,6 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 
-_DEPTH: Final[ContextVar[int]] = ContextVar("flowfabric_steps", default=0)
-"""How many steps stand around the present call."""
 TURNS: Final = 4
 """Of the event loop: so many lie between the end of a step and its handler, when both meet in a group of tasks."""
 
@@ -228,11 +227,11 @@ class Context:
             await self._leaving.wait()
         self._check()
         self._running += 1
-        depth = _DEPTH.set(_DEPTH.get() + 1)
+        outer = STEPS_AROUND.set((*STEPS_AROUND.get(), name))
         try:
             return await self._keep(name, place, await _called(fn, args, kwargs), fn)
         finally:
-            _DEPTH.reset(depth)
+            STEPS_AROUND.reset(outer)
             self._running -= 1
             self._step_ended.set()
 
@@ -286,7 +285,7 @@ class Context:
                 await asyncio.sleep(0)
             if self._leaving is not None:
                 await self._leaving.wait()
-            elif self._running > _DEPTH.get():
+            elif self._running > len(STEPS_AROUND.get()):
                 self._step_ended.clear()
                 await self._step_ended.wait()
             else:
@@ -556,13 +555,16 @@ class Context:
         The payload is text, bytes, or any value as JSON. Frames keep their order and are sent several at a time, so
         this returns before they are stored; `flush` waits. With `best_effort` a frame may be dropped where there are
         too many of them.
+
+        A frame remembers the step in which it was emitted. When the handler runs again, what it emitted outside its
+        stored steps is superseded, and readers are told so.
         """
         data, encoding = _frame_data(payload, self._codec)
         await self._emit(
             FrameInput(
                 payload=data, frame_type=frame_type, mode="best_effort" if best_effort else "durable", ts=now_ms(),
                 encoding=encoding, correlation_id=correlation_id,
-                metadata_json=json.dumps(metadata) if metadata else "",
+                metadata_json=json.dumps(metadata) if metadata else "", step=step_around(),
             )
         )  # fmt: skip
 
@@ -574,7 +576,7 @@ class Context:
         await self._emit(
             FrameInput(
                 payload=data, frame_type="summary", mode="summary", ts=now_ms(), encoding="json",
-                patch_kind="json-merge-patch",
+                patch_kind="json-merge-patch", step=step_around(),
             )
         )  # fmt: skip
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 from flowfabric.codecs import Codec, Duration
 from flowfabric.worker.context import Child, Context, bound_log
 from flowfabric.worker.results import read_result, write_result
+from flowfabric.worker.steps import STEPS_AROUND
 from flowfabric.worker.sync_context import SyncContext
 
 _OFFERED: Final = frozenset({
@@ -55,6 +56,8 @@ class Request:
     method: str
     args: tuple[Any, ...] = ()
     named: Mapping[str, Any] = field(default_factory=dict)
+    steps: tuple[str, ...] = field(default_factory=STEPS_AROUND.get)
+    """The steps inside which the handler asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,7 @@ class Answering:
 
     async def _do(self, request: Request) -> Any:
         context, (first, *rest) = self._context, request.args or (None,)
+        STEPS_AROUND.set(request.steps)
         match request.method:
             case "events":
                 return context.cancelled.is_set(), context.lost.is_set()
@@ -187,15 +191,23 @@ class RemoteContext(SyncContext):
         unique, place, found = self._line.ask(Request("find_step", (name,)))
         if found is not None:
             return read_result(unique, found.result, found.encoding, fn, self._codec)
-        value = fn(*args, **kwargs)
-        if inspect.isawaitable(value):
-            value = asyncio.run(_awaited(value))
+        value = _called(unique, fn, args, kwargs)
         result, encoding = write_result(unique, value, self._codec)
         kept = self._line.ask(Request("put_step", (unique, place, result, encoding)))
         return value if kept is None else read_result(unique, kept[0], kept[1], fn, self._codec)
 
     def _wait(self, work: Any) -> Any:
         return self._line.ask(work)
+
+
+def _called(step: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Call the function of a step, so that what it emits knows its step."""
+    outer = STEPS_AROUND.set((*STEPS_AROUND.get(), step))
+    try:
+        value = fn(*args, **kwargs)
+        return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
+    finally:
+        STEPS_AROUND.reset(outer)
 
 
 async def _awaited(value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from contextvars import ContextVar
 from typing import Final
 
 from flowfabric.model import checks
@@ -20,8 +21,16 @@ SLEEPING: Final = "sleeping"
 WAITPOINT: Final = "waitpoint:"
 LINK: Final = "link:"
 CHILD: Final = "submit:"
+STEPS_AROUND: Final[ContextVar[tuple[str, ...]]] = ContextVar("flowfabric_steps", default=())
+"""The steps inside which the present call runs, outermost first."""
 _WAITS: Final = re.compile(r"sleep(#\d+)?|(wait|waitpoint|link):.*", re.DOTALL)
 _OWN: Final = re.compile(r"sleep|(wait|waitpoint|link|submit):.*|.*#\d+", re.DOTALL)
+
+
+def step_around() -> str:
+    """Name the innermost step inside which the present call runs; empty: there is none."""
+    around = STEPS_AROUND.get()
+    return around[-1] if around else ""
 
 
 def check_function(name: str, function: object) -> None:

@@ -27,6 +27,7 @@ from flowfabric.model.records import (
     Execution,
     Frame,
     Lane,
+    LeaseStart,
     Payload,
     Result,
     Suspension,
@@ -220,6 +221,8 @@ class StreamPage(Page, frozen=True):
     closed_reason: str = ""
     last: str = ""
     """The last entry that was looked at, shown or not: where a tail goes on. Empty when there was none."""
+    leases: tuple[LeaseStart, ...] = ()
+    """Which leases appended frames, and the id of the first frame of each, oldest first."""
 
 
 class _StreamQuestion(ExecutionQuestion[StreamPage], frozen=True, kw_only=True):

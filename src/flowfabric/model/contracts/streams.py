@@ -37,6 +37,8 @@ class FrameInput(Struct, frozen=True):
     maxlen_floor: int = 0
     maxlen_ceiling: int = 0
     ema_alpha: float = 0.0
+    step: str = ""
+    """The durable step in which it was emitted; empty: outside of any."""
 
     def check(self) -> None:
         """Check the size first, then every field."""
@@ -45,7 +47,7 @@ class FrameInput(Struct, frozen=True):
         if len(self.payload) > MAX_FRAME_BYTES:
             raise refuse("retention_limit_exceeded", str(MAX_FRAME_BYTES), field="payload")
         checks.name("frame_type", self.frame_type)
-        for field in ("encoding", "correlation_id", "source", "mode"):
+        for field in ("encoding", "correlation_id", "source", "mode", "step"):
             checks.text(field, getattr(self, field), max_bytes=MAX_NAME_BYTES, empty=True)
         checks.text("metadata_json", self.metadata_json, max_bytes=MAX_TEXT_BYTES, empty=True)
         if self.patch_kind not in {"", "json-merge-patch"}:

@@ -198,9 +198,16 @@ def replay(space: Workspace, command: Replay) -> Replayed:
     )  # fmt: skip
     space.put_execution(
         replayed, row.event, actor=command.actor, before=run.public_state, reason=command.reason,
-        details=(("replay_count", str(replayed.replay_count)),),
+        details=(("replay_count", str(replayed.replay_count)), *_kept(command)),
     )  # fmt: skip
     return Replayed(replayed.public_state)
+
+
+def _kept(command: Replay) -> tuple[tuple[str, str], ...]:
+    """Say which steps the replay keeps: readers of streams show what those have emitted."""
+    if command.keep_steps:
+        return (("keep_steps", "true"),)
+    return (("from_step", command.from_step),) if command.from_step else ()
 
 
 def _kept_steps(space: Workspace, run: Execution, command: Replay) -> dict[str, int]:

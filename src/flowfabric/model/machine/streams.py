@@ -10,7 +10,7 @@ from flowfabric.model.contracts.streams import Appended, AppendFrames, FrameInpu
 from flowfabric.model.errors import refuse
 from flowfabric.model.frames import FrameMode, frame_mode, keep_entries, next_rate, normalise_bounds
 from flowfabric.model.ids import entry_id
-from flowfabric.model.limits import MAX_INT, MAX_SUMMARY_BYTES, SUMMARY_MAXLEN
+from flowfabric.model.limits import MAX_INT, MAX_STREAM_LEASES, MAX_SUMMARY_BYTES, SUMMARY_MAXLEN
 from flowfabric.model.machine.lease import adopt_fence, holds
 from flowfabric.model.machine.workspace import Workspace, step
 from flowfabric.model.merge_patch import apply_patch, patch_kind
@@ -37,7 +37,9 @@ def append_frames(space: Workspace, command: AppendFrames) -> tuple[Appended, ..
             summary = patched(summary, sent, space.now)
         version = summary.doc_version if summary is not None and mode == "summary" else 0
         stream = _trimmed(_counted(stream, sent, space.now), run, sent, mode, space.now)
-        frames.append(_frame(stream, sent, mode, version, space.now))
+        if not frames:
+            stream = _leased(stream, run.current_lease_epoch)
+        frames.append(_frame(stream, sent, mode, version, run.current_lease_epoch, space.now))
         answers.append(Appended(entry_id(stream.last_ms, stream.last_seq), stream.frame_count, version))
     _write(space, run, before, stream, frames)
     if summary is not None:
@@ -85,6 +87,16 @@ def _counted(stream: Stream, sent: FrameInput, now: int) -> Stream:
     )  # fmt: skip
 
 
+def _leased(stream: Stream, epoch: int) -> Stream:
+    """Note the first frame of a lease, which was just counted."""
+    leases = stream.leases
+    if leases and leases[-1][0] == epoch:
+        return stream
+    if len(leases) >= MAX_STREAM_LEASES:
+        leases = ((leases[1][0], *leases[0][1:]), *leases[2:])
+    return replace(stream, leases=(*leases, (epoch, stream.last_ms, stream.last_seq)))
+
+
 def _trimmed(stream: Stream, run: Execution, sent: FrameInput, mode: FrameMode, now: int) -> Stream:
     """Drop the oldest frames as the mode of the newest one says, whatever their own modes were."""
     if mode == "best_effort":
@@ -123,12 +135,13 @@ def patched(summary: Summary | None, sent: FrameInput, now: int) -> Summary:
     return Summary(document, old.doc_version + 1, patch_kind(sent.patch_kind), now, old.first_applied_ms)
 
 
-def _frame(stream: Stream, sent: FrameInput, mode: FrameMode, version: int, now: int) -> Frame:
+def _frame(stream: Stream, sent: FrameInput, mode: FrameMode, version: int, epoch: int, now: int) -> Frame:
     return Frame(
         number=stream.frame_count, ms=stream.last_ms, seq=stream.last_seq, frame_type=sent.frame_type,
         ts=now if sent.ts is None else sent.ts, payload=sent.payload, encoding=sent.encoding,
         source=sent.source, mode=mode, correlation_id=sent.correlation_id, summary_version=version,
         ttl_ms=ttl_of(sent) if mode == "best_effort" else 0, metadata_json=sent.metadata_json,
+        lease_epoch=epoch, step=sent.step,
     )  # fmt: skip
 
 

@@ -185,7 +185,7 @@ def _frames(space: Workspace, question: ReadStream | TailStream, low: Position, 
         if not (question.exclude_best_effort and frame.mode == "best_effort")
     )
     last = entry_id(frames[-1].ms, frames[-1].seq) if frames else ""
-    return StreamPage(shown, stream.closed_at, stream.closed_reason, last)
+    return StreamPage(shown, stream.closed_at, stream.closed_reason, last, stream.leases)
 
 
 @step(ReadSummary)

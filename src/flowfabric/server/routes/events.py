@@ -47,7 +47,11 @@ def _last_id(call: Call) -> str:
 
 @endpoint("GET", "/v1/executions/{id}/events", Need.READ, query=EventsQuery, answers=(*STREAM, ALL_TOLD))
 async def execution_events(call: Call) -> Answer:
-    """Follow one execution: states, attempts, frames and progress, from its beginning or from an id, to its end."""
+    """Follow one execution: states, attempts, frames and progress, from its beginning or from an id, to its end.
+
+    A `superseded` event says which of the frames before it count no more, because the handler runs again: those of
+    `attempt_index` from `from` to `to`, except those whose `step` is one of `kept_steps`.
+    """
     live = call.server.live
     with live.seat(call.principal) as seat:
         place = parse_place(_last_id(call))

@@ -46,6 +46,8 @@ class FrameForm(Struct, frozen=True):
     maxlen_floor: Integer | None = None
     maxlen_ceiling: Integer | None = None
     ema_alpha: float | None = None
+    step: str | None = None
+    """The durable step in which it was emitted."""
 
 
 class FrameBatch(Holding, frozen=True, kw_only=True):
@@ -95,7 +97,7 @@ def _frame(place: str, form: FrameForm) -> FrameInput:
         payload, form.frame_type, _given(form.mode, "durable"), form.ts, _given(form.encoding, "utf8"),
         form.correlation_id or "", _given(form.source, "worker"), form.metadata_json or "", form.patch_kind or "",
         form.retention_maxlen or 0, form.ttl_ms or 0, form.maxlen_floor or 0, form.maxlen_ceiling or 0,
-        form.ema_alpha or 0.0,
+        form.ema_alpha or 0.0, form.step or "",
     )  # fmt: skip
 
 

@@ -44,14 +44,30 @@ local function trim(stream, run, sent, now)
   stream.has_durable_frame, stream.expires_at = true, 0
 end
 
+-- Note the first frame of a lease, which was just counted. The list is replaced, since what was loaded shares it.
+local function note_lease(stream, epoch)
+  local known = stream.leases
+  local size = #known
+  if size > 0 and known[size][1] == epoch then return end
+  local leases, from = {}, 1
+  if size >= ff.limits.MAX_STREAM_LEASES then
+    leases[1], from = {known[2][1], known[1][2], known[1][3]}, 3
+  end
+  for i = from, size do leases[#leases + 1] = known[i] end
+  leases[#leases + 1] = {epoch, stream.last_ms, stream.last_seq}
+  stream.leases = leases
+end
+
 -- Take one frame into a draft of its stream; sent is a FrameInput with its bounds made sense of.
 function ff.take_frame(stream, run, sent, payload, summary_version, now)
   count(stream, #payload, now)
   trim(stream, run, sent, now)
+  local epoch = run.current_lease_epoch
+  note_lease(stream, epoch)
   return ff.new('Frame', {
     number = stream.frame_count, ms = stream.last_ms, seq = stream.last_seq, frame_type = sent.frame_type,
     ts = sent.ts or now, payload = payload, encoding = sent.encoding, source = sent.source, mode = sent.mode,
     correlation_id = sent.correlation_id, summary_version = summary_version, ttl_ms = sent.ttl_ms,
-    metadata_json = sent.metadata_json,
+    metadata_json = sent.metadata_json, lease_epoch = epoch, step = sent.step,
   })
 end

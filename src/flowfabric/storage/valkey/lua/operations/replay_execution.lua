@@ -40,6 +40,11 @@ ff.operation('ff_replay_execution', 'Replay', function(space, command)
     pending_previous_index = run.attempt.index,
   })
   local details = {{'replay_count', ff.digits(replayed.replay_count)}}
+  if command.keep_steps then
+    details[2] = {'keep_steps', 'true'}
+  elseif command.from_step ~= '' then
+    details[2] = {'from_step', command.from_step}
+  end
   space:put_execution(replayed, row.event, run.public_state, command.actor, command.reason, nil, details)
   return replayed.public_state
 end)
