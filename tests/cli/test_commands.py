@@ -184,6 +184,32 @@ async def test_a_tail_tells_every_attempt(place: Place, ff: Ff) -> None:
     assert "news is drafted" in (await ff("tail", execution_id)).out
 
 
+async def test_a_tail_says_which_frames_are_superseded(place: Place, ff: Ff) -> None:
+    async def talk(ctx: Context) -> None:
+        async def write() -> None:
+            await ctx.emit("token", "draft")
+
+        await ctx.emit("token", "intro")
+        await ctx.step("write", write)
+        await ctx.sleep("10ms")
+
+    async with place.runtime(talk):
+        execution_id = (await ff("submit", "talk")).out.strip()
+        await place.ended(execution_id)
+    for options in ((), ("--follow",)):
+        _, intro, draft, told, again = (await ff("tail", execution_id, "--json", *options)).lines
+        assert [each["payload"] for each in (intro, draft, again)] == ["intro", "draft", "intro"]
+        assert [each["lease_epoch"] for each in (intro, draft, again)] == [1, 1, 2]
+        assert (intro.get("step"), draft.get("step")) == (None, "write")
+        first, last = (each["position"].partition(".")[2] for each in (intro, draft))
+        assert told["superseded"] == {
+            "lease_epoch": 1, "from": first, "to": last, "by_epoch": 2, "kept_steps": ["write"],
+        }  # fmt: skip
+        assert (await ff("tail", execution_id, "--json", "--after", told["position"])).lines == [again]
+    lines = (await ff("tail", execution_id)).out.splitlines()
+    assert lines[3].endswith(f"{first} to {last} are superseded, except in the stored steps: write")
+
+
 async def test_operators_pause_cancel_and_replay(place: Place, ff: Ff) -> None:
     execution_id = (await ff("submit", "greet", "name=x")).out.strip()
     assert (await ff("pause", short(execution_id))).code == 0

@@ -38,7 +38,7 @@ async def test_frames_are_text(api: Api) -> None:
     assert frame["fields"].pop("ts").isdigit()
     assert frame["fields"] == {
         "frame_type": "token", "payload": "hi", "encoding": "utf8", "source": "worker", "mode": "durable",
-        "correlation_id": "c",
+        "correlation_id": "c", "lease_epoch": "1",
     }  # fmt: skip
     assert [f["id"] for f in (await api.get(stream, **{"from": second})).json["frames"]] == [second]
     assert [f["id"] for f in (await api.get(stream, to=first)).json["frames"]] == [first]
