@@ -7,11 +7,10 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
-from flowfabric.model.contracts.base import Fence
+from msgspec.structs import replace
+
 from flowfabric.model.contracts.lease import Claim, Release
-from flowfabric.model.contracts.reads import GetExecution, ListLeases
 from flowfabric.model.errors import FlowFabricError
-from flowfabric.model.state import Ownership
 from flowfabric.storage.base import Commands
 
 R = TypeVar("R")
@@ -31,18 +30,13 @@ async def within(wait_ms: int, ask: Callable[[int], Awaitable[R]], enough: Calla
 
 
 async def give_back(store: Commands, claim: Claim) -> None:
-    """Release what a claim brought whose answer nobody took; it is recognised by its claim id."""
-    claim_id = claim.claim_id or claim.mint
+    """Release what a claim brought whose answer nobody took: a repeat gets it again, and nothing new of no kind."""
+    repeat = replace(claim, claim_id=claim.claim_id or claim.mint, kinds=())
     with contextlib.suppress(FlowFabricError):
-        held = await store.read(ListLeases(worker_instance_id=claim.worker_instance_id))
-        runs = [await store.read(GetExecution(execution_id=each)) for each in held]
+        claimed = await store.apply(repeat)
         releases: list[Any] = [
-            Release(
-                execution_id=run.execution_id, reason="the claimer went away",
-                fence=Fence(run.current_lease_id, run.current_lease_epoch, run.current_attempt_id),
-            )
-            for run in runs
-            if run.claim_id == claim_id and run.ownership_state is Ownership.LEASED
-        ]  # fmt: skip
+            Release(execution_id=task.execution_id, fence=task.fence, reason="the claimer went away")
+            for task in claimed.tasks
+        ]
         if releases:
             await store.apply_many(releases)

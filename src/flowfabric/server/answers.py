@@ -240,8 +240,11 @@ ANSWERS: Final[dict[str, Schema]] = {
     f"GET {_E}/steps/{{name}}": ref("NamedStep"),
     f"GET {_E}/detail": shape(
         _MAYBE,
-        **_SUMMARY, state_vector=ref("StateVector"), lease=or_null(shape(lease_id=TEXT, lease_epoch=WHOLE)),
-        attempts=several(shape(attempt_index=WHOLE, attempt_id=TEXT, attempt_type=TEXT, attempt_state=TEXT)),
+        **_SUMMARY, state_vector=ref("StateVector"),
+        lease=or_null(shape("lease_id lease_epoch", lease_id=TEXT, lease_epoch=WHOLE)),
+        attempts=several(
+            shape("attempt_id", attempt_index=WHOLE, attempt_id=TEXT, attempt_type=TEXT, attempt_state=TEXT)
+        ),
         suspension=or_null(shape(suspension_id=TEXT, waitpoint_id=TEXT)), waitpoints=several(ref("Waitpoint")),
         dependencies=several(ANY), budgets=several(ANY), usage={"type": "object"},
         failure=or_null(shape(reason=TEXT, category=TEXT)), policy=ANY, because=several(ref("Because")),

@@ -17,6 +17,7 @@ from flowfabric.model.contracts.reads import FeedEntry, Question, ReadFeed, Stre
 from flowfabric.model.errors import FlowFabricError, StoreClosed
 from flowfabric.server.call import Stopping
 from flowfabric.server.errors import HttpError
+from flowfabric.server.fences import line_without_fence
 from flowfabric.server.revocation import Revocation
 from flowfabric.server.roles import Principal
 from flowfabric.server.shapes import event as history_line
@@ -293,5 +294,5 @@ def feed_message(entry: FeedEntry) -> bytes:
         "execution_kind": entry.execution_kind,
         "flow_id": entry.flow_id or None,
         "public_state": entry.event.to_state,
-    } | history_line(entry.event)
+    } | history_line(line_without_fence(entry.event))
     return message("state", data, str(entry.position))

@@ -50,6 +50,7 @@ from flowfabric.model.contracts.reads import (
 from flowfabric.model.errors import NotFound
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.errors import HttpError, bad_request
+from flowfabric.server.fences import seen_by
 from flowfabric.server.pieces import in_pieces, paged_answer
 from flowfabric.server.routing import Endpoint
 
@@ -108,7 +109,7 @@ async def answer(call: Call, route: Endpoint) -> Answer:
         raise bad_request(f"block_ms: must be an integer from 0 to {BLOCK_MAX_MS}", field="block_ms")
     if isinstance(question, ReadStream | TailStream):
         return await _stream(call, question, int(wait_ms))
-    found = await _asked(call, route, question)
+    found = seen_by(call.principal, await _asked(call, route, question))
     return _record(found, headers=_NO_STORE if isinstance(question, ReadToken) else ())
 
 

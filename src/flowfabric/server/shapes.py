@@ -113,12 +113,12 @@ def event(line: Event) -> dict[str, Any]:
 
 def attempt(each: Attempt) -> dict[str, Any]:
     """Show one run of the handler."""
+    fence = {"attempt_id": each.attempt_id, "lease_epoch": each.lease_epoch} if each.attempt_id else {}
     return {
         "attempt_index": each.index,
-        "attempt_id": each.attempt_id,
+        **fence,
         "attempt_type": each.kind,
         "attempt_state": each.life,
-        "lease_epoch": each.lease_epoch,
     } | _lineage(each) | present(
         started_at=each.started_at, resumed_at=each.resumed_at, suspended_at=each.suspended_at,
         ended_at=each.ended_at, worker_id=each.worker_id, worker_instance_id=each.worker_instance_id,

@@ -29,9 +29,11 @@ from flowfabric.model.records import Event, Execution, Frame, LeaseStart
 from flowfabric.model.state import TERMINAL_STATES
 from flowfabric.model.superseded import Superseded, Told, lease_of, mark_told, unmark_told
 from flowfabric.server.errors import bad_request
+from flowfabric.server.fences import seen_by
 from flowfabric.server.live import Live
 from flowfabric.server.pieces import FIRST, GROWTH, MOST, kept
 from flowfabric.server.render import frame_fields
+from flowfabric.server.roles import Principal
 from flowfabric.server.shapes import event as history_line
 from flowfabric.server.sse import CHUNK_BYTES, PING, message
 
@@ -92,8 +94,9 @@ def parse_place(text: str) -> Place:
 class Story:
     """One reader of one execution."""
 
-    def __init__(self, live: Live, execution_id: str, place: Place) -> None:
+    def __init__(self, live: Live, execution_id: str, place: Place, principal: Principal) -> None:
         self._live = live
+        self._principal = principal
         self._execution_id = execution_id
         self._place = place
         self._state = ""
@@ -217,7 +220,8 @@ class Story:
         self._place = replace(self._place, seq=event.seq)
         self._state = event.to_state
         if event.from_state != event.to_state:
-            data = {"execution_id": self._execution_id, "public_state": event.to_state} | history_line(event)
+            line = history_line(seen_by(self._principal, event))
+            data = {"execution_id": self._execution_id, "public_state": event.to_state} | line
             yield message("state", data, str(self._place))
 
     def _opens(self, event: Event) -> bool:
@@ -229,15 +233,18 @@ class Story:
     async def _attempt(self, event: Event) -> bytes:
         """Announce an attempt; its place is before the line that opened it, which is still to come."""
         index = event.attempt_index
-        attempts = await self._live.read(ListAttempts(execution_id=self._execution_id))
+        question = ListAttempts(execution_id=self._execution_id)
+        attempts = seen_by(self._principal, await self._live.read(question))
         known = {attempt.index: attempt for attempt in attempts}
         data: dict[str, Any] = {"execution_id": self._execution_id, "attempt_index": index, "attempt_type": "",
                                 "previous": None}  # fmt: skip
         if (attempt := known.get(index)) is not None:
             data |= {
-                "attempt_type": attempt.kind, "attempt_id": attempt.attempt_id, "started_at": attempt.started_at,
-                "worker_id": attempt.worker_id, "lease_epoch": event.lease_epoch,
+                "attempt_type": attempt.kind, "started_at": attempt.started_at, "worker_id": attempt.worker_id,
+                "lease_epoch": event.lease_epoch,
             }  # fmt: skip
+            if attempt.attempt_id:
+                data["attempt_id"] = attempt.attempt_id
             if attempt.lineage_reason:
                 data["reason"] = attempt.lineage_reason
         if (before := known.get(index - 1)) is not None:

@@ -61,7 +61,7 @@ async def execution_events(call: Call) -> Answer:
             raise bad_request("Last-Event-ID: this execution has not come that far", field="last_event_id")
         if place.told(run):  # a browser that reconnects after the end stops when it gets this
             return Answer(raw=b"", status=204)
-        story = Story(live, execution_id, place)
+        story = Story(live, execution_id, place, call.principal)
         return Answer(response=EventStream(seat, story.chunks(), call.request_id))
 
 

@@ -25,6 +25,7 @@ from flowfabric.model.records import Attempt, Execution, Suspension
 from flowfabric.model.state import Eligibility, Ownership, Phase, Public
 from flowfabric.server.call import Answer, Call, Stopping
 from flowfabric.server.cursors import read_cursor, write_cursor
+from flowfabric.server.fences import seen_by
 from flowfabric.server.render import embedded, json_or_base64
 from flowfabric.server.roles import Need
 from flowfabric.server.routing import endpoint
@@ -47,6 +48,7 @@ async def detail(call: Call) -> Answer:
         call.read(ListWaitpoints(execution_id=execution_id, limit=1_000)),
         call.read(ListSteps(execution_id=execution_id)),
     )
+    described, attempts = seen_by(call.principal, (described, attempts))
     run = described.run
     shown = _record(run) | {
         **json_or_base64("input", payload.input, run.payload_encoding),
@@ -118,9 +120,8 @@ def _record(run: Execution) -> dict[str, Any]:
 def _lease(run: Execution) -> dict[str, Any] | None:
     if run.ownership_state is not Ownership.LEASED:
         return None
-    return {
-        "lease_id": run.current_lease_id,
-        "lease_epoch": run.current_lease_epoch,
+    lease = {"lease_id": run.current_lease_id, "lease_epoch": run.current_lease_epoch}
+    return (lease if run.current_lease_id else {}) | {
         "worker_id": run.current_worker_id,
         "worker_instance_id": run.current_worker_instance_id,
         "acquired_at": run.lease_acquired_at,
@@ -164,7 +165,7 @@ async def history(call: Call) -> Answer:
     """Return what happened to an execution, in order."""
     after = read_cursor(_EVENTS, call.query.cursor)
     question = ReadHistory(execution_id=call.execution_id, after=after, limit=call.query.limit)
-    page = await call.read(question)
+    page = seen_by(call.principal, await call.read(question))
     events = [event(line) for line in page.events]
     return Answer({"events": events, "next_cursor": write_cursor(_EVENTS, page.next)})
 
