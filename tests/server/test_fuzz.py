@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import requests
@@ -29,6 +31,8 @@ CHECKS: list[Any] = [
     not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance,
 ]  # fmt: skip
 ENDLESS = {key for key, kind in PLAIN.items() if kind == "text/event-stream"}
+NO_TEXT = (b"\xff", b"\xc3\x28", b"a\x80b", b"\xed\xa0\x80", b"\xc0\xaf", b"\xf5\x80\x80\x80")
+PARAMETER = re.compile(r"\{\w+\}")
 WAITS = ("timeout_ms", "block_ms", "wait_ms")
 
 
@@ -49,6 +53,7 @@ class Fuzzer:
         self.session = requests.Session()
         self.sent: Counter[str] = Counter()
         self.statuses: Counter[int] = Counter()
+        self.spoiled = 0
         self.ids = [self._submit() for _ in range(8)]
         self.tasks = self._claim()
 
@@ -92,6 +97,27 @@ class Fuzzer:
         response = case.call(base_url=self.base, session=self.session, timeout=20)
         self.statuses[response.status_code] += 1
         case.validate_response(response, checks=CHECKS)
+        if self.sent[key] % 4 == 0:
+            self.spoil(case, NO_TEXT[self.sent[key] // 4 % len(NO_TEXT)])
+
+    def spoil(self, case: Any, bad: bytes) -> None:
+        """Send a case once more with bytes that are not UTF-8: in the path, in the query, and in the body."""
+        asked = case.as_transport_kwargs(base_url=self.base)
+        asked = {name: asked[name] for name in ("method", "headers", "cookies") if name in asked}
+        template = case.operation.path
+        sent = [(f"{self.base}{template}?x={quote(bad)}", None)]
+        if "{" in template:
+            sent.append((self.base + PARAMETER.sub(lambda _: quote(bad), template), None))
+        if isinstance(case.body, dict):
+            sent.append((self.base + template, b'{"' + bad + b'": "' + bad + b'"}'))
+        for url, data in sent:
+            headers = dict(asked["headers"]) | {"content-type": "application/json"}
+            response = self.session.request(
+                **{**asked, "headers": headers}, url=url, data=data, timeout=20, allow_redirects=False
+            )
+            self.spoiled += 1
+            assert response.status_code == 400, (case.method, url, data, response.status_code, response.text)
+            case.validate_response(response, checks=CHECKS)
 
     def begin(self, case: Any) -> None:
         """Open a stream that has no end, and go away after its beginning."""
@@ -128,6 +154,7 @@ def test_no_request_breaks_the_server_or_the_description(base: str) -> None:
     fuzzer.session.close()
     assert not faults, "\n\n".join(faults)
     assert fuzzer.sent.total() >= REQUESTS
+    assert fuzzer.spoiled > REQUESTS // 4
     assert all(fuzzer.sent[key] > 20 for key in ENDLESS)
 
 
