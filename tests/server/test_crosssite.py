@@ -9,7 +9,7 @@ import pytest
 from flowfabric.server.settings import Settings
 from support.server import Api
 from support.serving import Serve
-from support.work import create, path
+from support.work import act, claim, create, path
 
 pytestmark = pytest.mark.one_store
 
@@ -52,7 +52,6 @@ async def test_other_sites_change_nothing(api: Api, headers: dict[str, str]) -> 
         ("POST", path(execution_id, "replay"), None),
         ("PUT", path(execution_id, "priority"), {"priority": 1}),
         ("DELETE", "/v1/admin/tokens/0b8f2a52-5f0e-4c41-9a7d-2f1f6f1f9a10", None),
-        ("POST", "/links/e30.e30", None),
         ("POST", "/no/such/path", None),
     ):
         reply = await api.call(method, where, body, headers=headers)
@@ -60,6 +59,32 @@ async def test_other_sites_change_nothing(api: Api, headers: dict[str, str]) -> 
         assert (reply.json["code"], reply.json["kind"]) == ("forbidden", "forbidden")
     assert (await api.get(path(execution_id))).json["public_state"] == "waiting"
     assert (await api.call("GET", path(execution_id), headers=headers)).status == 200
+
+
+@pytest.mark.parametrize("headers", [each for each in FOREIGN if each != {"Origin": "null"}])
+async def test_nor_do_they_use_links(api: Api, headers: dict[str, str]) -> None:
+    assert (await api.call("POST", "/links/e30.e30", headers=headers)).status == 403
+
+
+@pytest.mark.parametrize("site", [{"Sec-Fetch-Site": "same-origin"}, {}])
+async def test_the_form_of_a_link_works_as_browsers_send_it(api: Api, site: dict[str, str]) -> None:
+    execution_id = await create(api)
+    waitpoint = (await act(api, await claim(api), "suspend", signals=["approve"]))["Suspended"]
+    made = await api.post(
+        path(execution_id, "waitpoints", waitpoint["waitpoint_id"], "link"),
+        {"signal_name": "approve", "expires_in_ms": 60_000},
+    )
+    # What Chromium 156 sends over TLS or to its own machine, and without the site over plain HTTP to another one.
+    sent = {
+        "Origin": "null",
+        "Content-Type": "application/x-www-form-urlencoded",
+        "Accept": "text/html",
+        **site,
+    }
+    where = "/links/" + made.json["url"].rpartition("/")[2]
+    reply = await api.call("POST", where, headers=sent)
+    assert (reply.status, b"Thank you" in reply.raw) == (200, True)
+    assert (await api.get(path(execution_id))).json["public_state"] == "waiting"
 
 
 async def test_they_are_refused_before_their_body_is_read(api: Api) -> None:

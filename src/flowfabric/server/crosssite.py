@@ -25,21 +25,25 @@ class CrossSite:
         scheme, _, rest = public_url.lower().partition("://")
         self._public = f"{scheme}://{rest.partition('/')[0]}".encode()
 
-    def check(self, method: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """Refuse a request that changes something in the name of another site. Programs send neither header."""
+    def check(self, method: str, headers: Iterable[tuple[bytes, bytes]], *, own_page: bool = False) -> None:
+        """Refuse a request that changes something in the name of another site. Programs send neither header.
+
+        `own_page`: it belongs to a page of ours that hides its origin. Browsers tell the site only to servers that are
+        reached over TLS or on their own machine, so that such a request may have nothing but a hidden origin.
+        """
         if method in SAFE or b"*" in self._allowed:
             return
         origins, sites, hosts = ([v.strip() for n, v in headers if n == name] for name in _HEADERS)
         if origins and self._allowed.issuperset(origins):
             return
-        same = bool(sites) and all(site == b"same-origin" for site in sites)
-        ours = all(self._own(origin, hosts, same=same) for origin in origins)
+        hidden = all(site == b"same-origin" for site in sites) if sites else own_page
+        ours = all(self._own(origin, hosts, hidden=hidden) for origin in origins)
         if not ours or not FRIENDLY.issuperset(sites):
             raise HttpError(403, REFUSED, "forbidden")
 
-    def _own(self, origin: bytes, hosts: list[bytes], *, same: bool) -> bool:
+    def _own(self, origin: bytes, hosts: list[bytes], *, hidden: bool) -> bool:
         if origin == OPAQUE:
-            return same
+            return hidden
         scheme, _, host = origin.lower().partition(b"://")
         if scheme not in {b"http", b"https"} or not host:
             return False

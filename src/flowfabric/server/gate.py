@@ -97,7 +97,8 @@ class Gate:
         parts: dict[str, bytes],
         held: AsyncExitStack,
     ) -> Answer:
-        self._cross_site.check(scope["method"], scope["headers"])
+        own_page = route is not None and route.own_page
+        self._cross_site.check(scope["method"], scope["headers"], own_page=own_page)
         need = _need(methods, route)
         principal = await self._server.admit(headers, need)
         scope[PRINCIPAL] = principal

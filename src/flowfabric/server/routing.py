@@ -22,6 +22,7 @@ FRAMES: Final = 4096 * KIB
 BATCH: Final = 16384 * KIB
 
 EXECUTIONS: Final = "/v1/executions/{id}"
+LINKS: Final = "/links/"
 """How the path of every route about one execution begins."""
 
 FORM_TYPE: Final = "application/x-www-form-urlencoded"
@@ -58,6 +59,11 @@ class Endpoint(Struct, frozen=True):
     def names_execution(self) -> bool:
         """Whether its path names an execution, as `{id}`."""
         return self.path.startswith(EXECUTIONS)
+
+    @property
+    def own_page(self) -> bool:
+        """Whether a page of ours sends it that hides its origin, since its address is a secret."""
+        return self.path.startswith(LINKS)
 
 
 _ENDPOINTS: Final[list[Endpoint]] = []
