@@ -55,3 +55,27 @@ def test_requests_whose_answers_nobody_reads(tmp_path: Path, backend: Backend) -
             with attacked(server) as attack, unread(server, request("GET", path), 50, repeat=5_000):
                 attack.endure(2)
             attack.check()
+
+
+@pytest.mark.timeout(180)
+def test_lists_of_large_rows_that_nobody_reads(tmp_path: Path, backend: Backend) -> None:
+    with started(tmp_path, *backend.flags) as server:
+        server.wait_until_ready()
+        tags = {f"k{number}": "v" * 1_000 for number in range(60)}
+        for _ in range(3):
+            items = [{"kind": "x", "tags": tags}] * 200
+            assert server.call("POST", "/v1/submit/batch", {"items": items})[0] == 200
+        records = request(
+            "GET", '/v1/executions?question={"ListExecutions":{"limit":1000}}',
+            None, "accept: application/vnd.flowfabric.record+json",
+        )  # fmt: skip
+        queue = request("GET", "/v1/executions?order=queue&lane=default&limit=1000")
+        for message in (request("GET", "/v1/executions?limit=1000"), queue, records):
+            with attacked(server) as attack, unread(server, message, 20):
+                attack.endure(2)
+            attack.check()
+        seen, cursor = 0, ""
+        while cursor is not None:
+            _, page = server.call("GET", f"/v1/executions?limit=1000&cursor={cursor}")
+            seen, cursor = seen + len(page["executions"]), page["next_cursor"]
+        assert seen == 600

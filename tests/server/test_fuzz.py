@@ -105,7 +105,7 @@ class Fuzzer:
         asked = case.as_transport_kwargs(base_url=self.base)
         asked = {name: asked[name] for name in ("method", "headers", "cookies") if name in asked}
         template = case.operation.path
-        sent = [(f"{self.base}{template}?x={quote(bad)}", None)]
+        sent: list[tuple[str, bytes | None]] = [(f"{self.base}{template}?x={quote(bad)}", None)]
         if "{" in template:
             sent.append((self.base + PARAMETER.sub(lambda _: quote(bad), template), None))
         if isinstance(case.body, dict):

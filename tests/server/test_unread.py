@@ -174,3 +174,26 @@ async def test_there_is_a_limit_for_all_answers_that_wait(serve: RawServe) -> No
     await line.send(get(path))
     head = await line.reader.readuntil(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 200")
+
+
+async def test_a_claim_whose_answer_has_no_room_keeps_nothing(serve: RawServe) -> None:
+    connect = await serve()
+    line = await connect()
+    await post(line, "/v1/submit", b'{"kind":"x","input":%s}' % LARGE)
+    asked = {"worker_instance_id": "w-1", "lanes": ["default"], "lease_ttl_ms": 600_000}
+    unread = connect.server.unread
+
+    async def take(**more: str) -> Any:
+        body = json.dumps(asked | more).encode()
+        head = b"POST /v1/workers/w/tasks HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        await line.send(head + b"content-length: %d\r\n\r\n" % len(body) + body)
+        return await line.answer()
+
+    unread.held += unread.most
+    assert (await take()).status == 503
+    assert (
+        await take(claim_id="again")
+    ).status == 503  # the first one was given back, this one is remembered
+    unread.held -= unread.most
+    answer = await take(claim_id="again")
+    assert (answer.status, len(answer.body["tasks"])) == (200, 1)

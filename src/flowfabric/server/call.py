@@ -148,6 +148,10 @@ class Call:
             if run.namespace != self.principal.namespace:
                 raise refuse("execution_not_found", field="execution_id")
 
+    def check_room(self, size: int) -> None:
+        """Refuse to answer with so many bytes when too much waits to be read already."""
+        self.server.unread.check(size)
+
     def demand(self, need: Need) -> None:
         """Refuse who may not, where that depends on more than the route."""
         self.scope[NEEDED] = need

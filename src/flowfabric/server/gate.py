@@ -79,6 +79,7 @@ class Gate:
                     route.method, route.path, path, scope.get(PRINCIPAL), answer.status, request_id, code
                 )
             status = answer.status
+            del answer  # what was written out needs no memory twice
             try:
                 await response(scope, receive, send)
             except Exception:  # it has begun: all that is left is to break it off

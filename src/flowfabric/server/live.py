@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Final, TypeVar
 
 from flowfabric.engine.waiting import LOOK_SECONDS
-from flowfabric.model.contracts.reads import FeedEntry, Question, ReadFeed, StreamPage
+from flowfabric.model.contracts.reads import FeedEntry, Question, ReadFeed
 from flowfabric.model.errors import FlowFabricError, StoreClosed
 from flowfabric.server.call import Stopping
 from flowfabric.server.errors import HttpError
@@ -38,8 +38,8 @@ SLOW_SECONDS: Final = 10.0
 GIVE_UP_SECONDS: Final = 60.0
 """How long such a reader has to take what was already written."""
 READS_AT_ONCE: Final = 16
-FRAME_READS_AT_ONCE: Final = 4
-"""Frames may be large: what is read and not yet written out is all in memory."""
+LARGE_READS_AT_ONCE: Final = 4
+"""Frames and rows may be large: what is read and not yet written out is all in memory."""
 OPENED_AT_ONCE: Final = 8
 PAGE: Final = 500
 
@@ -92,7 +92,7 @@ class Live:
         self._topics: Counter[str] = Counter()
         self._watch: asyncio.Task[None] | None = None
         self._reads = asyncio.Semaphore(READS_AT_ONCE)
-        self._frame_reads = asyncio.Semaphore(FRAME_READS_AT_ONCE)
+        self._large_reads = asyncio.Semaphore(LARGE_READS_AT_ONCE)
         self.opening = asyncio.Semaphore(OPENED_AT_ONCE)
         """Many who come at once begin to listen a few at a time, so that nobody else has to wait for them."""
 
@@ -143,9 +143,9 @@ class Live:
         async with self._reads:
             return await self.store.read(question)
 
-    async def read_frames(self, reading: Awaitable[StreamPage]) -> StreamPage:
-        """Read frames, for whomever: only a few pages of them are on their way at once."""
-        async with self._frame_reads:
+    async def read_large(self, reading: Awaitable[R]) -> R:
+        """Read what may be large, for whomever: only a few pages of it are on their way at once."""
+        async with self._large_reads:
             return await reading
 
     async def _end_with_server(self) -> None:

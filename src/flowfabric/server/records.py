@@ -51,6 +51,7 @@ from flowfabric.model.errors import NotFound
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.errors import HttpError, bad_request
 from flowfabric.server.fences import seen_by
+from flowfabric.server.listing import read_list
 from flowfabric.server.pieces import in_pieces, paged_answer
 from flowfabric.server.routing import Endpoint
 
@@ -140,14 +141,22 @@ def _question(call: Call, route: Endpoint, text: str) -> Question[Any]:
 async def _asked(call: Call, route: Endpoint, question: Question[Any]) -> Any:
     bound = call.principal.namespace
     if not bound or route.names_execution:  # the gate has looked whose execution it is
-        return await call.read(question)
+        return await _read(call, question)
     if isinstance(
         question, ListExecutions | ListPartition | FindExecutions | ListLanes | ListKinds | GetKind
     ):
-        return await call.read(replace(question, namespace=bound))
+        return await _read(call, replace(question, namespace=bound))
     if isinstance(question, FindKinds):
-        return await call.read(replace(question, wanted=tuple((bound, kind) for _, kind in question.wanted)))
-    return await _TRIM[type(question)](call, await call.read(question), bound)
+        return await _read(
+            call, replace(question, wanted=tuple((bound, kind) for _, kind in question.wanted))
+        )
+    return await _TRIM[type(question)](call, await _read(call, question), bound)
+
+
+async def _read(call: Call, question: Question[Any]) -> Any:
+    if isinstance(question, ListExecutions | ListQueue):
+        return await read_list(call, question)
+    return await call.read(question)
 
 
 async def _stream(call: Call, question: ReadStream | TailStream, wait_ms: int) -> Answer:
@@ -156,7 +165,7 @@ async def _stream(call: Call, question: ReadStream | TailStream, wait_ms: int) -
     call.held.enter_context(call.server.stream_ops.hold())
 
     async def read(part: ReadStream | TailStream) -> StreamPage:
-        return await call.server.live.read_frames(call.read(part))
+        return await call.server.live.read_large(call.read(part))
 
     async def wait(part: TailStream) -> StreamPage:
         return await call.while_connected(tail_when_ready(call.store, part, wait_ms))

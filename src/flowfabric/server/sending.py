@@ -32,7 +32,7 @@ class Unread:
 
     def check(self, size: int) -> None:
         """Refuse a large answer when there is no room for it; one alone may be as large as it is."""
-        if self.held and self.held + size > self.most:
+        if size > CHUNK and self.held and self.held + size > self.most:
             self.refused_at = time.monotonic()
             raise HttpError(503, FULL, "resource_exhausted", retryable=True)
 
@@ -64,7 +64,8 @@ class Outgoing:
         if answer.status != 204 and answer.pieces is None:
             self._data = answer.raw if answer.raw is not None else encode(answer.value)
             self._headers.append((b"content-length", str(len(self._data)).encode()))
-        if len(self._data) > CHUNK and self._connection is not None and not self._head:
+        # What has changed something is told in any case.
+        if scope["method"] == "GET" and self._connection is not None:
             self._connection.unread.check(len(self._data))
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:

@@ -294,7 +294,7 @@ class Story:
             execution_id=self._execution_id, attempt_index=self._place.attempt,
             after=self._place.after, count=self._count,
         )  # fmt: skip
-        page = await self._live.read_frames(self._live.store.read(question))
+        page = await self._live.read_large(self._live.store.read(question))
         keep = kept(page.frames, CHUNK_BYTES)
         self._frames, self._leases = list(page.frames[:keep]), page.leases
         self._drained = len(page.frames) < self._count and keep == len(page.frames)

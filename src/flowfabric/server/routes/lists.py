@@ -24,6 +24,7 @@ from flowfabric.server.cursors import (
 )
 from flowfabric.server.errors import bad_request
 from flowfabric.server.forms import U16, U64, Ms, path_uuid
+from flowfabric.server.listing import read_list
 from flowfabric.server.roles import Need
 from flowfabric.server.routing import LARGE, endpoint
 from flowfabric.server.shapes import summary
@@ -105,7 +106,7 @@ async def _page(call: Call, asked: ListQuery) -> tuple[Sequence[Execution], str 
         return (), None
     if queue:
         return await _queue(call, asked, question)
-    page = await call.read(question)
+    page = await read_list(call, question)
     return page.runs, write_cursor(asked.order, page.next)
 
 
@@ -116,7 +117,7 @@ async def _queue(
         raise bad_request("order=queue needs one lane", field="lane")
     place = read_queue_cursor(asked.cursor)
     question = ListQueue(lane_id=asked.lane, limit=asked.limit)
-    page = await call.read(question if place is None else replace(question, after=place))
+    page = await read_list(call, question if place is None else replace(question, after=place))
     # What the other filters leave may be less than a page while there is a next one.
     return [run for run in page.runs if matches(filters, run)], write_queue_cursor(page.next)
 

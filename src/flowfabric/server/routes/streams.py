@@ -99,7 +99,7 @@ async def _tail(call: Call, wait_ms: int, question: TailStream) -> StreamPage:
 
 async def _read(call: Call, question: ReadStream | TailStream) -> StreamPage:
     try:
-        return await call.server.live.read_frames(call.read(question))
+        return await call.server.live.read_large(call.read(question))
     except NotFound:
         return NEVER_WRITTEN
 

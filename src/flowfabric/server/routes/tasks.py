@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from msgspec import Struct
@@ -13,8 +14,8 @@ from flowfabric.model.contracts.lease import Claim, Claimed, Release, Renew, Ren
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.limits import DEFAULT_LEASE_TTL_MS, MAX_LEASE_TTL_MS, MIN_LEASE_TTL_MS
 from flowfabric.server import render
-from flowfabric.server.call import Answer, Call, Stopping
-from flowfabric.server.errors import bad_request, refused_item
+from flowfabric.server.call import Answer, Call, Stopping, encode
+from flowfabric.server.errors import HttpError, bad_request, refused_item
 from flowfabric.server.forms import Integer, fence_of
 from flowfabric.server.roles import Need
 from flowfabric.server.routing import endpoint
@@ -54,19 +55,28 @@ async def take_tasks(call: Call) -> Answer:
         lease_ttl_ms=asked.lease_ttl_ms, claim_id=asked.claim_id or "",
     )  # fmt: skip
     claimed = await _claim(call, claim, asked.wait_ms)
+    data = encode({"tasks": [task_shape(task) for task in claimed.tasks]})
+    try:
+        call.check_room(len(data))
+    except HttpError:
+        if not asked.claim_id:  # else a repeat gets the same
+            await _give_back(call, claimed)
+        raise
     call.server.tally.note(claimed)
-    return Answer({"tasks": [task_shape(task) for task in claimed.tasks]})
+    return Answer(raw=data)
+
+
+async def _give_back(call: Call, claimed: Claimed) -> None:
+    await call.apply_many([Release(execution_id=t.execution_id, fence=t.fence) for t in claimed.tasks])
 
 
 async def _claim(call: Call, claim: Claim, wait_ms: int) -> Claimed:
     if not wait_ms:
         return await claim_when_ready(call.store, claim)
-
-    async def give_back(claimed: Claimed) -> None:
-        await call.apply_many([Release(execution_id=t.execution_id, fence=t.fence) for t in claimed.tasks])
-
     try:
-        return await call.while_connected(claim_when_ready(call.store, claim, wait_ms), give_back)
+        return await call.while_connected(
+            claim_when_ready(call.store, claim, wait_ms), partial(_give_back, call)
+        )
     except Stopping:
         return Claimed(())
 
