@@ -30,9 +30,10 @@ async def test_reader_sees_every_attempt_and_where_it_begins(face: Face) -> None
     app = face.app()
     app.task(name="job", retries=1, backoff=0)(lambda: None)
     run = await app.submit("job")
-    reading = asyncio.create_task(told(run))
     task = await face.claim()
     await face.emit(task, "a", "b")
+    live = run.stream()
+    seen = [brief(await anext(live)) for _ in range(3)]
     await face.fail(task, "boom")
     task = await face.claim()
     await face.emit(task, "c")
@@ -40,7 +41,7 @@ async def test_reader_sees_every_attempt_and_where_it_begins(face: Face) -> None
     assert await told(run) == ["0:initial", "1:retry", "c"]
     everything = ["0:initial", "a", "b", "-1", "1:retry", "c"]
     assert await told(run, include_superseded=True) == everything
-    assert await reading == everything
+    assert seen + [brief(item) async for item in live] == everything
 
 
 async def test_boundary_says_why(face: Face) -> None:

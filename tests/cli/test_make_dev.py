@@ -68,6 +68,7 @@ async def test_from_a_killed_worker_to_an_approved_run(backend: Backend) -> None
             "reclaimed by worker-2, which passes the finished steps: plan, look up 1, look up 2"
         )
         before = len(terminal.shown)
+        await terminal.until("above (is|are) superseded: the handler runs again, and emits anew")
         await terminal.until("» About volcanoes: it keeps what is done, and does the ")
         await terminal.until("step write stored")
         await terminal.until("suspended")

@@ -14,7 +14,7 @@ from flowfabric.cli.desk import short_id
 from flowfabric.cli.following import frame_document
 from flowfabric.cli.screen import Screen
 from flowfabric.engine import every_step
-from flowfabric.engine.superseded import history
+from flowfabric.engine.superseded import Supersession
 from flowfabric.model.contracts.reads import (
     FeedEntry,
     FrameView,
@@ -23,10 +23,11 @@ from flowfabric.model.contracts.reads import (
     TailStream,
 )
 from flowfabric.model.errors import FlowFabricError, NotFound
+from flowfabric.model.ids import parse_entry_id
 from flowfabric.model.limits import FRAME_READ_MAX, MAX_INT
-from flowfabric.model.records import Event
+from flowfabric.model.records import Event, LeaseStart
 from flowfabric.model.state import TERMINAL_STATES
-from flowfabric.model.superseded import StoredSteps
+from flowfabric.model.superseded import Superseded, lease_of
 from flowfabric.server.shapes import event as event_form
 from flowfabric.storage.base import Upkeep
 from flowfabric.worker.sending import transient
@@ -81,6 +82,7 @@ class Narrator:
         self._running: dict[str, int] = {}
         """Which attempt of which execution streams."""
         self._cursors: dict[str, str] = {}
+        self._leases: dict[str, tuple[LeaseStart, ...]] = {}
         self._shown: dict[str, Counter[str]] = {}
         """How many frames of the present lease of an execution were told, by the step that emitted them."""
         self._writing = ""
@@ -147,14 +149,15 @@ class Narrator:
         if execution_id in self._running:
             with suppress(NotFound):
                 await self._frames(execution_id, event.at, event.lease_epoch - (event.event in CLAIMS))
+        superseded = await self._superseded(entry)
         if event.attempt_index >= 0 and self._running.get(execution_id) != event.attempt_index:
             self._running[execution_id] = event.attempt_index
             self._cursors.pop(execution_id, None)
         await self._line(entry, name)
-        if event.event in CLAIMS:
-            await self._superseded(entry, name)
+        if superseded is not None:
+            self._tell_superseded(entry, name, superseded)
         if event.to_state in TERMINAL_STATES:
-            for known in (self._running, self._cursors, self._names, self._shown):
+            for known in (self._running, self._cursors, self._names, self._leases, self._shown):
                 known.pop(execution_id, None)
         await self._hears(entry, name)
 
@@ -182,27 +185,30 @@ class Narrator:
             return f": {text if len(text) <= LONG else f'{text[:LONG]}…'}" if text else ""
         return ""
 
-    async def _superseded(self, entry: FeedEntry, name: str) -> None:
-        """Say that frames which were told count no more, because a newer lease has begun."""
-        execution_id, event = entry.execution_id, entry.event
-        shown = self._shown.pop(execution_id, None)
-        if not shown:
-            return
-        stored = StoredSteps()
+    async def _superseded(self, entry: FeedEntry) -> Superseded | None:
+        """Return what of the frames that were told counts no more, because a newer lease begins."""
+        execution_id = entry.execution_id
+        if entry.event.event not in CLAIMS or execution_id not in self._shown:
+            return None
+        last = parse_entry_id("entry_id", self._cursors[execution_id])
+        lease = lease_of(self._leases[execution_id], last)
+        if lease is None:
+            return None
         with suppress(NotFound):
-            async for line in history(self._store.read, execution_id):
-                stored.add(line)
-        count = sum(
-            number for step, number in shown.items() if not stored.is_stored(step, event.lease_epoch - 1)
-        )
-        if not count:
-            return
+            supersession = Supersession(self._store.read, execution_id)
+            return await supersession.lease_ended(self._running[execution_id], lease, last)
+        return None
+
+    def _tell_superseded(self, entry: FeedEntry, name: str, found: Superseded) -> None:
+        shown = self._shown.pop(entry.execution_id)
+        count = sum(number for step, number in shown.items() if step not in found.kept_steps)
         if self._documents is not None:
-            told = {"execution_id": execution_id, "event": "superseded", "frames": count}
-            self._documents.json(told | {"by_epoch": event.lease_epoch})
-            return
-        which = "the frame above is" if count == 1 else f"{count} of the frames above are"
-        self.tell(event.at, name, f"{which} superseded: the handler writes them anew", "dim")
+            self._documents.json({"execution_id": entry.execution_id, "event": "superseded"} | found.fields())
+        elif count:
+            which = "the last frame above is" if count == 1 else f"the last {count} frames above are"
+            self.tell(
+                entry.event.at, name, f"{which} superseded: the handler runs again, and emits anew", "dim"
+            )
 
     async def _frames(self, execution_id: str, until: int, newest: int) -> None:
         """Tell the frames of the current attempt that were appended before a time, and under no newer lease."""
@@ -218,6 +224,7 @@ class Narrator:
             ]
             if frames:
                 self._cursors[execution_id] = frames[-1].entry_id
+                self._leases[execution_id] = page.leases
                 self._shown.setdefault(execution_id, Counter()).update(view.frame.step for view in frames)
                 self._show(execution_id, frames)
             if not frames or len(frames) < len(page.frames):

@@ -15,7 +15,7 @@ LINES: Final = 1_000
 Read = Callable[[Any], Awaitable[Any]]
 
 
-async def history(read: Read, execution_id: str, after: int = 0) -> AsyncIterator[Event]:
+async def _history(read: Read, execution_id: str, after: int = 0) -> AsyncIterator[Event]:
     """Yield the lines of a history after one."""
     more = True
     while more:
@@ -55,7 +55,7 @@ class Supersession:
         return found if found is not None and await self._streamed(attempt_index) else None
 
     async def _refresh(self) -> None:
-        async for event in history(self._read, self._execution_id, self._steps.seq):
+        async for event in _history(self._read, self._execution_id, self._steps.seq):
             self._steps.add(event)
 
     async def _streamed(self, until: int) -> bool:

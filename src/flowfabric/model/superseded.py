@@ -83,15 +83,8 @@ class StoredSteps:
 
     def counts(self, frame: Frame, lease_epoch: int) -> bool:
         """Whether a frame still counts while a lease is the newest one."""
-        return (
-            frame.lease_epoch in {0, lease_epoch}
-            or frame.lease_epoch > lease_epoch
-            or self.is_stored(frame.step, frame.lease_epoch)
-        )
-
-    def is_stored(self, step: str, lease_epoch: int) -> bool:
-        """Whether a lease stored a step."""
-        return bool(step) and self._leases.get(step) == lease_epoch
+        is_newest = not frame.lease_epoch or frame.lease_epoch >= lease_epoch
+        return is_newest or bool(frame.step and self._leases.get(frame.step) == frame.lease_epoch)
 
     def replay_after(self, attempt_index: int) -> Superseded | None:
         """Return what the replay that followed an attempt has superseded; none: no replay did, or it waits."""

@@ -177,7 +177,7 @@ def _frame(draw: Draw) -> FrameInput:
         return FrameInput(draw.pick(PATCHES), mode=mode, patch_kind=draw.pick(("", "json-merge-patch")))
     return FrameInput(
         draw.data(), mode=mode, retention_maxlen=draw.pick((0, 0, 1, 4)), ts=draw.pick((None, 5)),
-        correlation_id=draw.pick(("", "c")), metadata_json=draw.pick(("", "{}")),
+        correlation_id=draw.pick(("", "c")), metadata_json=draw.pick(("", "{}")), step=draw.pick(("", "a")),
     )  # fmt: skip
 
 
