@@ -38,7 +38,10 @@ ROOMS: Final = (
         "The context",
         "What a handler may do while it runs, and what it gets. Guides:"
         " [waiting for people](../../guides/waiting-for-people.md), [streams](../../guides/streams.md).",
-        {"flowfabric": ("Context", "SyncContext", "Signal"), "flowfabric.worker": ("Waitpoint", "Child", "SyncChild")},
+        {
+            "flowfabric": ("Context", "SyncContext", "Signal"),
+            "flowfabric.worker": ("WithOptions", "SyncWithOptions", "Waitpoint", "Child", "SyncChild"),
+        },
     ),
     Room(
         "exceptions",
@@ -48,8 +51,8 @@ ROOMS: Final = (
         " [retries and timeouts](../../guides/retries-and-timeouts.md).",
         {
             "flowfabric": (
-                "Retry()", "Permanent()", "WaitTimeout", "LeaseLost", "TaskFailed", "TaskCancelled", "TaskExpired",
-                "ResultExpired", "NothingWaits", "SubmitRefused", "FlowFabricError",
+                "Retry()", "Permanent()", "StepTimeout", "WaitTimeout", "LeaseLost", "TaskFailed", "TaskCancelled",
+                "TaskExpired", "ResultExpired", "NothingWaits", "SubmitRefused", "FlowFabricError",
             ),
             "flowfabric.app": ("TaskSkipped", "UnknownTask"),
             "flowfabric.worker": ("StepMismatch", "TaskConsumed"),

@@ -41,7 +41,7 @@ from flowfabric.model.errors import FlowFabricError
 from flowfabric.storage import open_store
 from flowfabric.storage.sqlite import SqliteStore
 from flowfabric.worker.context import Context
-from flowfabric.worker.faults import LeaseLost, Permanent, Retry, WaitTimeout
+from flowfabric.worker.faults import LeaseLost, Permanent, Retry, StepTimeout, WaitTimeout
 from flowfabric.worker.sync_context import SyncContext
 from flowfabric.worker.waits import Signal
 
@@ -66,6 +66,7 @@ __all__ = [
     "Signal",
     "SqliteStore",
     "Status",
+    "StepTimeout",
     "SubmitRefused",
     "Superseded",
     "SyncContext",

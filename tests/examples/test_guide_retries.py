@@ -49,6 +49,27 @@ async def test_some_failures_are_retried_and_others_are_not(app: FlowFabric) -> 
     assert (await run.status()).attempt == 1
 
 
+async def test_a_single_step_is_tried_again(app: FlowFabric) -> None:
+    tries: list[str] = []
+
+    def write_draft(doc: str) -> str:
+        tries.append(doc)
+        if len(tries) < 3:
+            raise ConnectionError("away")
+        return f"draft of {doc}"
+
+    @app.task
+    async def review(ctx: Context, doc: str) -> str:
+        careful = ctx.options(retries=3, backoff="10ms", timeout="30s", retry_on=ConnectionError)
+        draft = await careful.step("draft", write_draft, doc)
+        return draft  # noqa: RET504 - the line above is the guide's
+
+    async with app.worker():
+        run = await app.submit(review, "text")
+        assert await run.result(timeout="30s") == "draft of text"
+    assert (len(tries), (await run.status()).attempt) == (3, 0)
+
+
 async def test_a_handler_can_say_it_better(app: FlowFabric) -> None:
     class Answer:
         status = 429

@@ -10,6 +10,7 @@ from typing import assert_type
 
 from flowfabric import (
     AttemptStarted,
+    Backoff,
     Context,
     FlowFabric,
     Frame,
@@ -139,6 +140,27 @@ def steps_of_plain_functions_do_too(ctx: SyncContext) -> None:
 
     assert_type(half(1), float)
     half("1")  # type: ignore[arg-type]
+
+
+async def steps_with_options_do_too(ctx: Context, sync: SyncContext) -> None:
+    careful = ctx.options(
+        retries=3, backoff=Backoff("1s"), timeout="30s", retry_on=(ConnectionError, "timeout")
+    )
+    assert_type(await careful.step("a", len, "text"), int)
+    assert_type(await careful.step("b", double, 2), int)
+    assert_type(sync.options(retries=1).step("c", double, 2), int)
+    assert_type(await (await ctx.options(lane="x").submit(double, 1)).result(), int)
+    assert_type(sync.options(delay="1h").submit(listed, ["a"]).result(), list[str])
+    await careful.step("d", double, "2")  # type: ignore[call-overload]
+    await careful.submit(double, "1")  # type: ignore[call-overload]
+    ctx.options(retires=3)  # type: ignore[call-arg]
+    sync.options(timeout=[1])  # type: ignore[arg-type]
+
+    @careful.step("e")
+    async def half(n: int) -> float:
+        return n / 2
+
+    assert_type(await half(1), float)
 
 
 async def children_do_too(ctx: Context, sync: SyncContext) -> None:

@@ -50,7 +50,7 @@ async def download(url: str) -> bytes: ...
 @app.task
 def resize(path: str, width: int = 80) -> str: ...
 """
-GIVEN = {"ctx": "Context", "run": "Run[Any]", "lab": "Lab", "store": "Upkeep"}
+GIVEN = {"ctx": "Context", "run": "Run[Any]", "lab": "Lab", "store": "Upkeep", "waitpoint": "Waitpoint"}
 """What an example may use without making it."""
 
 

@@ -34,13 +34,17 @@ class Children:
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    async def submit(self, key: str, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-        """Submit it under a key and return its id."""
+    async def submit(
+        self, key: str, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], options: Options
+    ) -> str:
+        """Submit it, under a key unless its options have one, and return its id."""
         if len(key.encode()) > MAX_NAME_BYTES:
             key = hashlib.sha256(key.encode()).hexdigest()
         if isinstance(function, Call):
             return (await Submitter(self._core, NOTHING).submit(_keyed(function, key))).id
-        run: Run[Any] = await Submitter(self._core, Options(key=key)).submit(function, *args, **kwargs)
+        run: Run[Any] = await Submitter(self._core, options.over(Options(key=key))).submit(
+            function, *args, **kwargs
+        )
         return run.id
 
     def run(self, execution_id: str, function: Any) -> Run[Any]:

@@ -11,6 +11,7 @@ from typing import Any
 from flowfabric.app import FlowFabric
 from flowfabric.model.contracts.reads import ListLeases
 from flowfabric.storage.base import Upkeep
+from flowfabric.testing.agenda import LabTimer
 from flowfabric.testing.life import Crash, Life, Pulse, Seen
 from flowfabric.worker import Context, Handler, Runtime, SyncContext
 
@@ -90,6 +91,7 @@ def _slowed(wait: Callable[..., Any], life: Life) -> Callable[..., Any]:
 
 
 def _watch(context: Context, life: Life) -> None:
+    context._timer = LabTimer(life.agenda, life.now, context.execution_id)
     run_step = context._run_step
 
     async def watched(name: str, *rest: Any, **named: Any) -> Any:

@@ -26,6 +26,7 @@ from flowfabric.model.errors import FlowFabricError, StoreClosed, from_code
 from flowfabric.model.ids import Partitions
 from flowfabric.model.records import Execution
 from flowfabric.storage.base import Subscription, Upkeep
+from flowfabric.testing.agenda import Agenda
 from flowfabric.testing.links import written
 from flowfabric.worker.faults import LeaseLost
 from flowfabric.worker.layers import Layer
@@ -128,6 +129,7 @@ class Life(Door):
 
     def __init__(self, store: Upkeep, pulse: Pulse, crashes: Sequence[Crash]) -> None:
         super().__init__(store, pulse)
+        self.agenda = Agenda(pulse.beat)
         self.instance_id = ""
         self.parked = False
         """Whether the worker waits for an offer."""

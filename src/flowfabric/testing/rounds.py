@@ -31,6 +31,8 @@ class Rounds:
         self._timers = Timers(store)
         self._lock = asyncio.Lock()
         self._pump: asyncio.Task[None] | None = None
+        self._woken: set[str] = set()
+        """Executions with a step whose timeout or backoff has just ended."""
         self.hands: list[Hand] = []
 
     @property
@@ -120,7 +122,7 @@ class Rounds:
         for hand in self.alive:
             if not hand.life.parked and not hand.seen.running:
                 busy.add("a worker that comes back for more")
-            busy |= {*hand.seen.running, *await hand.held()}
+            busy |= {*hand.seen.running, *await hand.held()} - hand.life.agenda.backing_off
         return busy
 
     def _complaint(self, besides: frozenset[str]) -> str:
@@ -158,19 +160,34 @@ class Rounds:
 
     async def travel(self, target: int) -> None:
         """Move the clock, and stop at whatever falls due on the way."""
-        running = frozenset(each for hand in self.alive for each in hand.seen.running)
+        running = frozenset(
+            each for hand in self.alive for each in {*hand.seen.running} - hand.life.agenda.backing_off
+        )
+        self._woken.clear()
         while True:
             await self.settle(besides=running)
             due = await self._next()
             async with self._lock:
                 await self._hop(min(due, target) if due else target)
+            await self._resumed()
             if self._clock.ms >= target:
                 break
         await self.settle(besides=running)
         await self._store.collect()
 
     async def _next(self) -> int:
-        return (await self._store.read(ReadDue(before=self._clock.ms, limit=1))).next_due_at
+        stored = (await self._store.read(ReadDue(before=self._clock.ms, limit=1))).next_due_at
+        return min(filter(None, (stored, *(hand.life.agenda.next_at for hand in self.alive))), default=0)
+
+    async def _resumed(self) -> None:
+        """Wait until handlers have ended whose steps had a timeout or a backoff until now, or wait for the next one."""
+        woken, self._woken = self._woken, set()
+        try:
+            async with asyncio.timeout(self._patience):
+                while any(woken & {*hand.seen.running} - hand.life.agenda.executions for hand in self.alive):
+                    await self._pulse.after(self._pulse.count)
+        except TimeoutError:
+            raise StillRunning(self._complaint(frozenset())) from None
 
     async def _hop(self, to: int) -> bool:
         """Move on to a time; living workers renew their leases right before it, and notice right after what is lost."""
@@ -181,6 +198,8 @@ class Rounds:
             for hand in self.alive:
                 await hand.renew()
         self._clock.ms = to
+        for hand in self.alive:
+            self._woken |= hand.life.agenda.wake(to)
         await self._timers.fire_due()
         for hand in self.alive:
             if hand.seen.running:

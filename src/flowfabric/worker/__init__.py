@@ -1,12 +1,22 @@
 """Running handlers: claiming, renewing, steps, waits, executors, and the low level for loops written by hand."""
 
 from flowfabric.worker.bridge import verify_and_deliver
-from flowfabric.worker.context import Child, Context
-from flowfabric.worker.faults import LeaseLost, Permanent, Retry, StepMismatch, TaskConsumed, WaitTimeout
+from flowfabric.worker.context import Context
+from flowfabric.worker.durable_calls import Child, WithOptions
+from flowfabric.worker.faults import (
+    LeaseLost,
+    Permanent,
+    Retry,
+    StepMismatch,
+    StepTimeout,
+    TaskConsumed,
+    WaitTimeout,
+)
 from flowfabric.worker.handlers import Handler, Resolver, WorkerSettings
 from flowfabric.worker.layers import CircuitBreaker, Layer, Metrics, RateLimit, Sink, Tracing
 from flowfabric.worker.runtime import Runtime
-from flowfabric.worker.sync_context import SyncChild, SyncContext
+from flowfabric.worker.sync_context import SyncContext
+from flowfabric.worker.sync_durable_calls import SyncChild, SyncWithOptions
 from flowfabric.worker.tasks import ClaimedTask
 from flowfabric.worker.waits import Signal, Waitpoint
 from flowfabric.worker.worker import Worker
@@ -28,12 +38,15 @@ __all__ = [
     "Signal",
     "Sink",
     "StepMismatch",
+    "StepTimeout",
     "SyncChild",
     "SyncContext",
+    "SyncWithOptions",
     "TaskConsumed",
     "Tracing",
     "WaitTimeout",
     "Waitpoint",
+    "WithOptions",
     "Worker",
     "WorkerSettings",
     "verify_and_deliver",

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import inspect
 import json
 import logging
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Final, ParamSpec, TypeVar, Unpack, overload
 
 from flowfabric.codecs import JSON, Codec, Duration, decode_value, encode_value, millis
 from flowfabric.model.conditions import Condition, timeout_only
@@ -25,9 +24,12 @@ from flowfabric.model.contracts.waiting import Binding, SatisfiedAtOnce, Suspend
 from flowfabric.model.errors import FlowFabricError, NotOffered, invalid
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker.calls import Call
+from flowfabric.worker.durable_calls import DurableCalls, Submitter, WithOptions
 from flowfabric.worker.faults import LeaseLost, Suspended, WaitTimeout, is_loss
 from flowfabric.worker.frames import Emitter, now_ms
+from flowfabric.worker.options import NOTHING, Options, SubmitOptions, options_of
 from flowfabric.worker.results import read_result, write_result
+from flowfabric.worker.step_policy import StepPolicy, StepTimer, call_function
 from flowfabric.worker.steps import (
     CHILD,
     LINK,
@@ -37,16 +39,10 @@ from flowfabric.worker.steps import (
     WAIT,
     WAITPOINT,
     Steps,
-    check_function,
-    check_name,
     step_around,
 )
 from flowfabric.worker.tasks import ClaimedTask
-from flowfabric.worker.threads import in_thread
 from flowfabric.worker.waits import Count, Signal, Waitpoint, condition_of, signal_of, written_details
-
-if TYPE_CHECKING:
-    from flowfabric.worker.sync_context import SyncContext
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -57,40 +53,7 @@ TURNS: Final = 4
 """Of the event loop: so many lie between the end of a step and its handler, when both meet in a group of tasks."""
 
 
-class Submitter(Protocol):
-    """How the app submits a child; the key makes sure that it is done once."""
-
-    async def submit(self, key: str, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-        """Submit it and return its id."""
-
-    def run(self, execution_id: str, function: Any) -> Any:
-        """Return the handle of a child that was submitted."""
-
-
-class StepDecorator(Protocol):
-    """What `@ctx.step("name")` is: every call of the function becomes a step."""
-
-    @overload
-    def __call__(self, fn: Callable[P, Awaitable[R]], /) -> Callable[P, Coroutine[Any, Any, R]]: ...
-    @overload
-    def __call__(self, fn: Callable[P, R], /) -> Callable[P, Coroutine[Any, Any, R]]: ...
-
-
-class Child(Protocol[R_co]):
-    """The handle of a run that a handler has submitted; it is a `Run`, with all that runs can do."""
-
-    @property
-    def id(self) -> str:
-        """The id of the child."""
-
-    async def result(self, timeout: Duration | None = None) -> R_co:  # noqa: ASYNC109 - waiting is the purpose
-        """Wait for its end and return what it returned; the worker is held meanwhile."""
-
-    async def cancel(self, reason: str = "") -> None:
-        """End it, whatever it is doing."""
-
-
-class Context:
+class Context(DurableCalls):
     """Given to a handler that has a parameter of this type.
 
     ::
@@ -110,6 +73,7 @@ class Context:
         self._codec = codec
         self._submitter = submitter
         self._steps = Steps(task)
+        self._timer = StepTimer()
         self._emitter: Emitter | None = None
         self._running = 0
         self._over = self._interrupted = False
@@ -167,58 +131,43 @@ class Context:
 
     # Steps.
 
-    @overload
-    def step(
-        self, name: str, fn: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs
-    ) -> Coroutine[Any, Any, R]: ...
-
-    @overload
-    def step(
-        self, name: str, fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs
-    ) -> Coroutine[Any, Any, R]: ...
-
-    @overload
-    def step(self, name: str) -> StepDecorator: ...
-
-    def step(self, name: str, fn: Callable[..., Any] | None = None, *args: Any, **kwargs: Any) -> Any:
-        """Run a function once, even if the worker dies: its result is stored and returned on every later run.
+    def options(self, **options: Unpack[SubmitOptions]) -> WithOptions:
+        """Call a step or submit a child with options: those of `@app.task`, and for children those of `app.options`.
 
         ::
 
-            draft = await ctx.step("draft", write_draft, doc)
+            careful = ctx.options(retries=3, backoff="1s", timeout="30s", retry_on=ConnectionError)
+            draft = await careful.step("draft", write_draft, doc)
+            child = await ctx.options(delay="1h").submit(resize, "a.png")
 
-            @ctx.step("mail")                    # every call of it is a step
-            async def mail(to: str) -> None: ...
-
-            await mail("ada@example.org")
-
-        A sync function runs in a thread. Names repeat by order: `name`, `name#2`. A function that fails stores nothing,
-        and what it raised is raised here. A worker that dies between the end of the function and the storing of its
-        result lets it run once more: give `fence`, or a key of your own, to systems that must not do it twice.
+        A step takes `retries`, `backoff`, `retry_on` and `timeout`. Its tries happen in this attempt, with the lease
+        held, and each failed one is logged. `timeout` limits each try: then the function is cancelled, in a thread at
+        its next step in Python. The last error is raised, for a try that took too long a `StepTimeout`; if the handler
+        does not catch it, the retries of the task follow.
         """
-        check_name(name)
-        check_function(name, fn)
-        if fn is None:
-            return functools.partial(self._decorated, name)
-        return self._step(name, fn, args, kwargs)
-
-    def _decorated(self, name: str, fn: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
-        @functools.wraps(fn)
-        def call(*args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
-            return self._step(name, fn, args, kwargs)
-
-        return call
+        return WithOptions(self, options_of(options))
 
     def _step(
-        self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+        self,
+        name: str,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        policy: StepPolicy | None = None,
     ) -> Coroutine[Any, Any, Any]:
         unique, place = self._steps.ask(
             name
         )  # now and not when awaited, so that the order is that of the calls
-        return self._run_step(unique, place, fn, args, kwargs)
+        return self._run_step(unique, place, fn, args, kwargs, policy)
 
     async def _run_step(
-        self, name: str, place: int, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+        self,
+        name: str,
+        place: int,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        policy: StepPolicy | None,
     ) -> Any:
         found = await self._steps.find(name)
         if found is not None:
@@ -229,7 +178,11 @@ class Context:
         self._running += 1
         outer = STEPS_AROUND.set((*STEPS_AROUND.get(), name))
         try:
-            return await self._keep(name, place, await _called(fn, args, kwargs), fn)
+            if policy is None:
+                value = await call_function(fn, args, kwargs)
+            else:
+                value = await policy.run(name, fn, args, kwargs, self.log, self._timer)
+            return await self._keep(name, place, value, fn)
         finally:
             STEPS_AROUND.reset(outer)
             self._running -= 1
@@ -488,39 +441,9 @@ class Context:
 
     # Children.
 
-    @overload
-    async def submit(self, function: Call[R], /) -> Child[R]: ...
-    @overload
-    async def submit(
-        self,
-        function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> Child[R]: ...
-    @overload
-    async def submit(
-        self, function: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs
-    ) -> Child[R]: ...
-    @overload
-    async def submit(
-        self, function: Callable[Concatenate[SyncContext, P], R], /, *args: P.args, **kwargs: P.kwargs
-    ) -> Child[R]: ...
-    @overload
-    async def submit(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Child[R]: ...
-    @overload
-    async def submit(self, function: str, /, *args: Any, **kwargs: Any) -> Child[Any]: ...
-
-    async def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Submit another task, once, however often this handler runs; returns its handle, a `Child`.
-
-        ::
-
-            child = await ctx.submit(resize, "a.png")
-            path = await child.result()          # this worker is held until then
-
-        A child with options of its own is a call: `ctx.submit(app.options(delay="1h").call(resize, "a.png"))`.
-        """
+    async def _submit(
+        self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], options: Options = NOTHING
+    ) -> Any:
         if self._submitter is None:
             raise NotOffered(
                 "this worker has no app to submit with: run it with `app.worker()` or `ff worker`"
@@ -528,14 +451,16 @@ class Context:
         label = function if isinstance(function, str) else getattr(function, "__name__", "task")
         if isinstance(function, Call):
             label = function.command.execution_kind
-            if args or kwargs:
-                raise TypeError("a call that was prepared has its arguments already")
+            if args or kwargs or options != NOTHING:
+                raise TypeError("a call that was prepared has its arguments and options already")
         name, place = self._steps.ask(f"{CHILD}{label}")
         found = await self._steps.find(name)
         if found is not None:
             child = decode_value(found.result, found.encoding, str)
         else:
-            child = await self._submitter.submit(f"{self.execution_id}/{name}", function, args, kwargs)
+            child = await self._submitter.submit(
+                f"{self.execution_id}/{name}", function, args, kwargs, options
+            )
             child = await self._keep(name, place, child, _nothing)
         return self._submitter.run(child, function)
 
@@ -630,13 +555,6 @@ class _Bound(logging.LoggerAdapter[logging.Logger]):
 
 def _nothing() -> Any:
     """Stands for a function without annotations."""
-
-
-async def _called(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    if inspect.iscoroutinefunction(fn):
-        return await fn(*args, **kwargs)
-    value = await in_thread(functools.partial(fn, *args, **kwargs))
-    return await value if inspect.isawaitable(value) else value
 
 
 def _frame_data(payload: Any, codec: Codec) -> tuple[bytes, str]:

@@ -14,15 +14,17 @@ from msgspec import Struct
 from flowfabric.codecs import EncodeFault
 from flowfabric.model.contracts.lease import Fail, Release
 from flowfabric.model.limits import MAX_DETAIL_BYTES, MAX_TEXT_BYTES
-from flowfabric.worker.executors import ProcessCrashed, RemoteError
 from flowfabric.worker.faults import (
     RETRY,
     Interrupted,
     InvalidArguments,
     Permanent,
+    ProcessCrashed,
+    RemoteError,
     Retry,
     StepMismatch,
     StepResultMismatch,
+    StepTimeout,
     Stopping,
     Suspended,
     names_of,
@@ -44,6 +46,7 @@ _CATEGORIES: Final[tuple[tuple[type[BaseException], str], ...]] = (
     (EncodeFault, "invalid_result"),
 )
 HANDLER: Final = "handler_error"
+TIMEOUT: Final = "timeout"
 _PLAIN: Final = (InvalidArguments, Permanent, Retry, StepMismatch, StepResultMismatch, ProcessCrashed)
 """What says everything with its text."""
 
@@ -99,7 +102,9 @@ def category_of(error: BaseException, retried: Collection[str] = ()) -> str:
         if inside(error, kind) is not None:
             return name
     named = [_named(part, retried) for part in _parts(error)]
-    return named[0] if all(named) else HANDLER
+    if all(named):
+        return named[0]
+    return TIMEOUT if inside(error, StepTimeout) is not None else HANDLER
 
 
 def _parts(error: BaseException) -> list[BaseException]:

@@ -22,6 +22,7 @@ from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 from flowfabric.worker.context import Context
+from flowfabric.worker.faults import ProcessCrashed, RemoteError
 from flowfabric.worker.remote import Answering, Facts, Line, RemoteContext, Request
 from flowfabric.worker.stopping import SIGNALS
 from flowfabric.worker.threads import Interrupt, in_thread
@@ -46,14 +47,6 @@ def interruptible(work: Coroutine[Any, Any, R], interrupt: Interrupt) -> Generat
             error = interrupt.error or cancelled
         except BaseException as other:  # noqa: BLE001 - it belongs to the coroutine
             error = other
-
-
-class ProcessCrashed(Exception):
-    """The process of a handler ended without an answer."""
-
-
-class RemoteError(Exception):
-    """What a handler raised in its process; the text is its traceback there."""
 
 
 class Processes:

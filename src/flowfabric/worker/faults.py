@@ -46,6 +46,10 @@ class WaitTimeout(TimeoutError):
     """Nobody answered in time: raised by `Context.wait_for_signal` with a `timeout`."""
 
 
+class StepTimeout(TimeoutError):
+    """A step took longer than its `timeout`: raised by a step of `Context.options` when no try is left."""
+
+
 class StepMismatch(Exception):
     """The handler asks for its steps in another order than the one in which they are stored."""
 
@@ -80,6 +84,14 @@ class StepResultMismatch(Exception):
         return type(self), (self.name, self.fault)
 
 
+class ProcessCrashed(Exception):
+    """The process of a handler ended without an answer."""
+
+
+class RemoteError(Exception):
+    """What a handler raised in its process; the text is its traceback there."""
+
+
 class InvalidArguments(Exception):
     """The input does not fit the parameters of the handler, which was not run."""
 
@@ -96,7 +108,7 @@ class LeaseLost(Interrupted):
 
 
 class DeadlinePassed(Interrupted):
-    """The time of this attempt, or of the whole run, is over; the engine decides what follows."""
+    """The time of this attempt, of the whole run, or of a step in a thread is over; the engine decides what follows."""
 
 
 class Stopping(Interrupted):

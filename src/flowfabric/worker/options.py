@@ -183,3 +183,11 @@ def _categories(said: RetryOn | Iterable[RetryOn]) -> list[str]:
 _NAMES = {"attempt_timeout_ms": "timeout", "execution_deadline_ms": "deadline"}
 _POLICY = ("retries", "backoff", "retry_on", "timeout", "deadline", "capabilities", "retention")
 NOTHING = Options()
+
+
+def options_of(given: SubmitOptions) -> Options:
+    """Read options, and refuse at once what steps and submissions would be refused for."""
+    options = Options(**given)
+    options.check()
+    options.policy()
+    return options

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
 import logging
 import logging.handlers
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, partial
@@ -15,8 +17,10 @@ from multiprocessing.connection import Connection
 from typing import Any, Final
 
 from flowfabric.codecs import Codec, Duration
-from flowfabric.worker.context import Child, Context, bound_log
+from flowfabric.worker.context import Context, bound_log
+from flowfabric.worker.durable_calls import Child
 from flowfabric.worker.results import read_result, write_result
+from flowfabric.worker.step_policy import StepPolicy, StepTimer
 from flowfabric.worker.steps import STEPS_AROUND
 from flowfabric.worker.sync_context import SyncContext
 
@@ -101,8 +105,8 @@ class Answering:
                 return name, place, await context._steps.find(name)
             case "put_step":
                 return await context._put(str(first), *rest)
-            case "submit":
-                child = await context.submit(first, *rest, **request.named)
+            case "_submit":
+                child = await context._submit(first, *rest)
                 self._children[child.id] = child
                 return FarChild(child.id)
             case "child":
@@ -185,30 +189,53 @@ class RemoteContext(SyncContext):
         return bool(self._line.ask(Request("events"))[1])
 
     def _step(
-        self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+        self,
+        name: str,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        policy: StepPolicy | None = None,
     ) -> Any:
         """Run the function here, and keep its result there."""
         unique, place, found = self._line.ask(Request("find_step", (name,)))
         if found is not None:
             return read_result(unique, found.result, found.encoding, fn, self._codec)
-        value = _called(unique, fn, args, kwargs)
+        value = self._called(unique, fn, args, kwargs, policy)
         result, encoding = write_result(unique, value, self._codec)
         kept = self._line.ask(Request("put_step", (unique, place, result, encoding)))
         return value if kept is None else read_result(unique, kept[0], kept[1], fn, self._codec)
+
+    def _called(
+        self,
+        step: str,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        policy: StepPolicy | None,
+    ) -> Any:
+        """Call the function of a step, so that what it emits knows its step."""
+        outer = STEPS_AROUND.set((*STEPS_AROUND.get(), step))
+        try:
+            if policy is not None:
+                return _finish(policy.run(step, fn, args, kwargs, self.log, StepTimer()))
+            value = fn(*args, **kwargs)
+            return _finish(_awaited(value)) if inspect.isawaitable(value) else value
+        finally:
+            STEPS_AROUND.reset(outer)
 
     def _wait(self, work: Any) -> Any:
         return self._line.ask(work)
 
 
-def _called(step: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Call the function of a step, so that what it emits knows its step."""
-    outer = STEPS_AROUND.set((*STEPS_AROUND.get(), step))
-    try:
-        value = fn(*args, **kwargs)
-        return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
-    finally:
-        STEPS_AROUND.reset(outer)
-
-
 async def _awaited(value: Any) -> Any:
     return await value
+
+
+def _finish(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine to its end; in another thread if this one has an event loop that runs."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(contextvars.copy_context().run, asyncio.run, work).result()

@@ -20,14 +20,16 @@ from flowfabric.model.contracts.lease import Complete, Fail, Release
 from flowfabric.model.errors import FlowFabricError, InvalidInput, StoreClosed, invalid
 from flowfabric.storage import open_store
 from flowfabric.storage.base import Commands, Upkeep
-from flowfabric.worker.context import Context, Submitter
+from flowfabric.worker.context import Context
+from flowfabric.worker.durable_calls import Submitter
 from flowfabric.worker.endings import ending, inside
-from flowfabric.worker.executors import ProcessCrashed, Processes, interruptible
+from flowfabric.worker.executors import Processes, interruptible
 from flowfabric.worker.faults import (
     DeadlinePassed,
     Interrupted,
     InvalidArguments,
     LeaseLost,
+    ProcessCrashed,
     Stopping,
 )
 from flowfabric.worker.handlers import Executor, Handler, Resolver, WorkerSettings

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import datetime
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
 from flowfabric.codecs import Duration
-from flowfabric.worker.calls import Call
-from flowfabric.worker.context import Child, Context
-from flowfabric.worker.steps import check_function, check_name
+from flowfabric.worker.context import Context
+from flowfabric.worker.options import NOTHING, Options, SubmitOptions, options_of
+from flowfabric.worker.step_policy import StepPolicy
+from flowfabric.worker.sync_durable_calls import SyncChild, SyncDurableCalls, SyncWithOptions
 from flowfabric.worker.threads import waiting
 from flowfabric.worker.waits import Count, Signal, Waitpoint
 
@@ -22,26 +22,7 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 
-class SyncChild(Generic[R_co]):
-    """The handle of a run that a handler has submitted, for handlers that are plain functions."""
-
-    def __init__(self, wait: Callable[[Coroutine[Any, Any, Any]], Any], child: Child[R_co]) -> None:
-        self._wait = wait
-        self._child = child
-        self.id = child.id
-        """The id of the child."""
-
-    def result(self, timeout: Duration | None = None) -> R_co:
-        """Wait for its end and return what it returned; the worker is held meanwhile."""
-        found: R_co = self._wait(self._child.result(timeout))
-        return found
-
-    def cancel(self, reason: str = "") -> None:
-        """End it, whatever it is doing."""
-        self._wait(self._child.cancel(reason))
-
-
-class SyncContext:
+class SyncContext(SyncDurableCalls):
     """Given to a handler that is a plain `def`: what `Context` does, without `await`.
 
     ::
@@ -96,43 +77,32 @@ class SyncContext:
         """Whether the lease is gone: change nothing more."""
         return self._context.lost.is_set()
 
-    @overload
-    def step(
-        self, name: str, fn: Callable[P, Coroutine[Any, Any, R]], *args: P.args, **kwargs: P.kwargs
-    ) -> R: ...
-    @overload
-    def step(self, name: str, fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...
-    @overload
-    def step(self, name: str) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
-
-    def step(self, name: str, fn: Callable[..., Any] | None = None, *args: Any, **kwargs: Any) -> Any:
-        """Run a function once, even if the worker dies: its result is stored and returned on every later run.
+    def options(self, **options: Unpack[SubmitOptions]) -> SyncWithOptions:
+        """Call a step or submit a child with options; see `Context.options`.
 
         ::
 
-            rows = ctx.step("collect", collect_rows, month)
-
-            @ctx.step("mail")                    # every call of it is a step
-            def mail(to: str) -> None: ...
+            rows = ctx.options(retries=3, timeout="30s").step("collect", collect_rows, month)
         """
-        check_name(name)
-        check_function(name, fn)
-        return functools.partial(self._decorated, name) if fn is None else self._step(name, fn, args, kwargs)
-
-    def _decorated(self, name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(fn)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            return self._step(name, fn, args, kwargs)
-
-        return call
+        return SyncWithOptions(self, options_of(options))
 
     def _step(
-        self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+        self,
+        name: str,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        policy: StepPolicy | None = None,
     ) -> Any:
         async def run() -> Any:
-            return await self._context.step(name, fn, *args, **kwargs)
+            return await self._context._step(name, fn, args, kwargs, policy)
 
         return self._wait(run())
+
+    def _submit(
+        self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], options: Options = NOTHING
+    ) -> Any:
+        return SyncChild(self._wait, self._wait(self._context._submit(function, args, kwargs, options)))
 
     def sleep(self, duration: Duration) -> None:
         """Give the lease back and go on after a while."""
@@ -235,33 +205,6 @@ class SyncContext:
     def progress(self, pct: int | None = None, message: str | None = None) -> None:
         """Say how far the work is."""
         self._wait(self._context.progress(pct, message))
-
-    @overload
-    def submit(self, function: Call[R], /) -> SyncChild[R]: ...
-    @overload
-    def submit(
-        self,
-        function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> SyncChild[R]: ...
-    @overload
-    def submit(
-        self, function: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs
-    ) -> SyncChild[R]: ...
-    @overload
-    def submit(
-        self, function: Callable[Concatenate[SyncContext, P], R], /, *args: P.args, **kwargs: P.kwargs
-    ) -> SyncChild[R]: ...
-    @overload
-    def submit(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> SyncChild[R]: ...
-    @overload
-    def submit(self, function: str, /, *args: Any, **kwargs: Any) -> SyncChild[Any]: ...
-
-    def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Submit another task, once; returns its handle."""
-        return SyncChild(self._wait, self._wait(self._context.submit(function, *args, **kwargs)))
 
     def _wait(self, work: Coroutine[Any, Any, R]) -> R:
         with contextlib.closing(work), waiting():

@@ -1,0 +1,85 @@
+"""Backoffs and timeouts of steps, in the time of a lab."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from flowfabric.worker.step_policy import StepTimer
+
+
+@dataclass(eq=False)
+class Due:
+    """A time that a step waits for."""
+
+    at: int
+    execution_id: str
+    is_backoff: bool
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Agenda:
+    """The times that the steps of one worker wait for; `changed` is called when there is another one."""
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self._changed = changed
+        self._waiting: list[Due] = []
+
+    @property
+    def next_at(self) -> int:
+        """The earliest of them; 0 if there is none."""
+        return min((due.at for due in self._waiting), default=0)
+
+    @property
+    def executions(self) -> frozenset[str]:
+        """The executions with such a step."""
+        return frozenset(due.execution_id for due in self._waiting)
+
+    @property
+    def backing_off(self) -> frozenset[str]:
+        """The executions with a step that waits before its next try."""
+        return frozenset(due.execution_id for due in self._waiting if due.is_backoff)
+
+    async def wait(self, due: Due) -> None:
+        """Wait until the clock of the lab has come so far."""
+        self._waiting.append(due)
+        self._changed()
+        try:
+            await due.over.wait()
+        finally:
+            if due in self._waiting:
+                self._waiting.remove(due)
+
+    def wake(self, now: int) -> set[str]:
+        """End the waits that are over; return their executions."""
+        over = [due for due in self._waiting if due.at <= now]
+        for due in over:
+            self._waiting.remove(due)
+            due.over.set()
+        return {due.execution_id for due in over}
+
+
+class LabTimer(StepTimer):
+    """Waits for the steps of one execution until the clock of the lab has come so far."""
+
+    def __init__(self, agenda: Agenda, clock: Callable[[], int], execution_id: str) -> None:
+        self._agenda = agenda
+        self._clock = clock
+        self._execution_id = execution_id
+
+    async def back_off(self, seconds: float) -> None:
+        """Wait before the next try."""
+        await self._wait(seconds, is_backoff=True)
+
+    async def time_out(self, seconds: float) -> None:
+        """Wait until the time of a try is over."""
+        await self._wait(seconds, is_backoff=False)
+
+    async def _wait(self, seconds: float, *, is_backoff: bool) -> None:
+        if ms := round(seconds * 1000):
+            await self._agenda.wait(Due(self._clock() + ms, self._execution_id, is_backoff))
+
+    def chance(self) -> float:
+        """Return the middle: in a lab jitter is always the same."""
+        return 0.5
