@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from flowfabric import Backoff, Context, FlowFabric, SyncContext, TaskFailed
+from flowfabric.app import UnknownTask
 from flowfabric.errors import InvalidInput
 from flowfabric.testing import Lab
 
@@ -132,6 +133,26 @@ def test_options_of_submissions_are_refused_where_they_are_written(options: dict
     for face in (app, app.sync):
         with pytest.raises(InvalidInput, match=next(iter(options))):
             face.options(**options)
+
+
+async def test_a_task_that_was_called_instead_of_passed_is_recognised() -> None:
+    app = FlowFabric()
+    app.task(fetch)
+
+    @app.task
+    def add(a: int, b: int) -> list[int]:
+        return [a + b]
+
+    async def submitted(submit: Callable[..., Any], task: Any) -> None:
+        await submit(task)
+
+    for submit in (app.submit, app.options(priority=1).submit, app.call):
+        with pytest.raises(
+            UnknownTask, match=r"fetch was called, and is to be passed: write submit\(fetch, …\)"
+        ):
+            await submitted(submit, fetch("http://a"))
+        with pytest.raises(UnknownTask, match=r"\[3\] is of type list, and no task; give the task itself"):
+            await submitted(submit, add(1, 2))
 
 
 async def test_what_is_no_call_is_not_submitted_with_others() -> None:

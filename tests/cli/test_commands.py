@@ -336,3 +336,34 @@ async def test_history_fits_the_terminal(place: Place, ff: Ff) -> None:
     wide = (await ff("history", execution_id)).out
     assert wide.splitlines()[1].endswith("ids")
     assert re.search(r" lease=[0-9a-f]{8}\b", wide)
+
+
+async def test_an_unknown_lane_is_neither_paused_nor_let_go_on(place: Place, ff: Ff) -> None:
+    for lane in ("mail", "mails", "video"):
+        await ff("submit", "greet", "--lane", lane)
+    for verb in ("pause", "unpause"):
+        near = await ff(verb, "--lane", "mial")
+        assert (near.code, near.out) == (3, "")
+        assert near.err == "ff: no work and no worker is on a lane mial; there is mail, mails, …\n"
+        far = await ff(verb, "--lane", "zzz")
+        assert far.err == "ff: no work and no worker is on a lane zzz; there is default, mail, mails, video\n"
+    assert {lane["lane_id"] for lane in await ff.json("lanes")} <= {"default", "mail", "mails", "video"}
+    async with place.runtime(greet):  # what a worker serves is known before it has work
+        assert (await ff("pause", "--lane", "default")).code == 0
+
+
+async def test_explain_tells_why_it_failed_and_how_to_answer(place: Place, ff: Ff) -> None:
+    async with place.runtime(refuse, publish):
+        failed = await place.submit("refuse", {"text": "out of paper"})
+        waiting = await place.submit("publish", {"page": "news"})
+        async with place.store.subscribe([f"execution:{waiting}"]) as woken:
+            while (await ff.json("explain", waiting))["state"] != "suspended":
+                await woken.wait(5)
+        await place.ended(failed)
+        told = (await ff("explain", failed)).out.splitlines()
+        assert told == [f"{failed} is failed", "  it has ended: failed, ValueError: out of paper"]
+        told = (await ff("explain", waiting)).out.splitlines()
+        line = re.fullmatch("  answer it with `ff (approve .*)`", told[-1])
+        assert line is not None, told
+        assert (await ff(*line[1].split())).code == 0
+        assert await place.result(waiting) == "approve by you"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from flowfabric.cli.exits import Exit, code_of
 from flowfabric.cli.policies import FORM, fields_of
@@ -59,6 +60,15 @@ async def test_a_store_that_is_not_there_ends_with_four(
         (("lanes", "a"), "ff lanes: error: unrecognized arguments: a"),
         (("submit", "x", "--raw"), "says how --input is meant"),
         (("submit", "x", "--delay", "soon"), "is no duration"),
+        (("submit", "x", "--delay", "5"), "delay: '5' has no unit: write 5s, or 5ms, 5m, 5h, 5d"),
+        (("submit", "x", "--wait", "--timeout", "0.5"), "timeout: '0.5' has no unit: write 0.5s"),
+        (("worker", "nowhere", "--grace", "5"), "there is no module nowhere"),
+        (("ps", "--store", "redis://127.0.0.1"), "no store opens redis://; there is sqlite://, valkey://"),
+        (("ps", "--store", "redis://127.0.0.1"), "http://, https://, or a plain path"),
+        (
+            ("dev", "shop:app", "--listen", "9097"),
+            "--listen: expected host:port, got '9097'; write 127.0.0.1:9097",
+        ),
         (("submit", "x", "--input", "@missing"), "cannot be read"),
         (("submit", "x", "--priority", "99999"), "priority: must be an integer from 0 to 9000"),
         (("submit", "x", "--priority", "-1"), "priority: must be an integer from 0 to 9000"),
@@ -92,6 +102,45 @@ async def test_wrong_arguments_end_with_two(arguments: tuple[str, ...], text: st
     await ff("migrate")
     ended = await ff(*arguments)
     assert (ended.code, ended.out, text in ended.err) == (2, "", True), ended
+
+
+async def test_settings_are_named_as_they_were_given(tmp_path: Path) -> None:
+    ff = Ff(str(tmp_path / "work.db"))
+    ended = await ff("server", "--listen", "9097")
+    wanted = "invalid value for --listen: expected host:port, got '9097'; write 127.0.0.1:9097"
+    assert (ended.code, wanted in ended.err) == (1, True), ended
+    assert "invalid value for --processes" in (await ff("server", "--processes", "x")).err
+    ff.environ["FF_LISTEN_ADDR"] = "9097"
+    assert "invalid value for FF_LISTEN_ADDR: expected host:port" in (await ff("server")).err
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        web.Response(text="<html>", content_type="text/html"),
+        web.Response(text="<html>", status=404),
+        web.Response(text="<html>", status=500),
+        web.Response(status=302, headers={"Location": "/login"}),
+        web.json_response({"hello": "world"}),
+        web.json_response([1]),
+    ],
+    ids=["page", "missing", "broken", "redirect", "object", "list"],
+)
+async def test_another_web_server_is_recognised(answer: web.Response) -> None:
+    async def handle(_: web.BaseRequest) -> web.Response:
+        return web.Response(body=answer.body, status=answer.status, headers=answer.headers)
+
+    runner = web.ServerRunner(web.Server(handle))
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        ended = await Ff(url)("ps")
+    finally:
+        await runner.cleanup()
+    text = "something answers there, but it is no FlowFabric server; check host and port of the URL"
+    assert (ended.code, ended.out, ended.err) == (4, "", f"ff: {text}\n")
 
 
 async def test_a_wait_that_is_over_ends_with_five(tmp_path: Path) -> None:

@@ -127,6 +127,17 @@ class Registry:
 
     def find(self, function: Callable[..., Any]) -> Declared:
         """Return the task that a function is."""
+        if inspect.iscoroutine(function):
+            function.close()  # it was never going to be awaited
+            name = function.__qualname__
+            raise UnknownTask(
+                f"{name} was called, and is to be passed: write submit({name}, …), not submit({name}(…))"
+            )
+        if not callable(function):
+            text = "give the task itself and then its arguments: submit(task, …), not submit(task(…))"
+            raise UnknownTask(
+                f"{function!r:.60} is of type {type(function).__qualname__}, and no task; {text}"
+            )
         found = self._by_function.get(function)
         if found is None:
             name = getattr(function, "__qualname__", repr(function))

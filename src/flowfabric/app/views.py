@@ -96,7 +96,8 @@ def explanation_of(described: Description) -> Explanation:
     run = described.run
     because = described.because
     if run.lifecycle_phase is Phase.TERMINAL:
-        because = (Because("ended", f"it has ended: {run.public_state}"),)
+        why = run.failure_reason or run.cancellation_reason
+        because = (Because("ended", f"it has ended: {run.public_state}" + (f", {why}" if why else "")),)
     free = run.lifecycle_phase is Phase.RUNNABLE and run.eligibility_state is Eligibility.NOW
     return Explanation(
         execution_id=run.execution_id,

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
-from flowfabric.cli.desk import short_id
+from flowfabric.cli.signalling import APPROVE, answer
 from flowfabric.model.contracts.reads import FeedEntry, ListWaitpoints, ReadInbox, WaitpointView
 from flowfabric.model.errors import NotFound
 from flowfabric.model.state import Public
 from flowfabric.storage.base import Commands
 from flowfabric.worker.steps import SLEEPING
-
-APPROVE: Final = "approve"
 
 Tell = Callable[[int, str, str, str], None]
 
@@ -55,11 +52,9 @@ class Questions:
             tell(event.at, name, self._question(view), "magenta")
 
     def _question(self, view: WaitpointView) -> str:
-        names, short = view.required_signal_names, short_id(view.execution_id)
+        names, line = view.required_signal_names, f"{self._program} {answer(view)}{self._elsewhere}"
         if APPROVE in names or not names:
             self._asked.pop(view.execution_id, None)
             self._asked[view.execution_id] = None
-            line = f"{self._program} approve {short} --as you{self._elsewhere}"
             return f"asks you: a and Enter approves, n rejects (in another terminal: {line})"
-        line = f"{self._program} signal {short} {names[0]}{self._elsewhere}"
         return f"waits for {' or '.join(names)}: {line}"

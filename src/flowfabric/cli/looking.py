@@ -12,6 +12,7 @@ from flowfabric.app.views import explanation_of
 from flowfabric.cli.desk import Desk, command
 from flowfabric.cli.listing import show_waitpoints
 from flowfabric.cli.screen import printable
+from flowfabric.cli.signalling import answers
 from flowfabric.engine import every_step
 from flowfabric.model.contracts.reads import (
     Describe,
@@ -215,4 +216,8 @@ async def explain(desk: Desk) -> int:
     desk.screen.line(f"{told.execution_id} is {desk.screen.state(str(told.state))}")
     for reason in told.because:
         desk.screen.line(f"  {reason.detail}")
+    if told.state is Public.SUSPENDED:
+        page = await desk.store.read(ListWaitpoints(execution_id=execution_id, limit=PAGE))
+        for line in answers(desk, page.waitpoints):
+            desk.screen.line(f"  answer it with `{line}`")
     return 0

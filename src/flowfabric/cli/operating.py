@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import Any, Final, TypeVar
 
+from flowfabric.app.tasks import DEFAULT_LANE
 from flowfabric.cli.desk import Desk, command
-from flowfabric.cli.exits import Refused
+from flowfabric.cli.exits import Exit, Refused
 from flowfabric.model.contracts.base import OPERATOR_OVERRIDE, ExecutionCommand
 from flowfabric.model.contracts.create import Pause, PauseLane, Replay, Unpause, UnpauseLane
 from flowfabric.model.contracts.lease import Cancel
-from flowfabric.model.contracts.reads import GetExecution
+from flowfabric.model.contracts.reads import GetExecution, ListLanes, ListWorkers
 from flowfabric.model.errors import FlowFabricError, invalid
 
 R = TypeVar("R")
 
 ACTOR: Final = "ff"
+SHOWN: Final = 10
+"""So many lanes are named when an unknown one was given."""
 STATE: Final = frozenset({"execution_not_active", "execution_not_eligible", "execution_not_terminal"})
 """Refusals that a state explains."""
 
@@ -74,6 +78,7 @@ async def pause(desk: Desk) -> int:
     """Pause one execution or lane."""
     lane, reason = _lane(desk), desk.given.reason
     if lane:
+        await _refuse_unknown(desk, lane)
         await desk.store.apply(PauseLane(lane_id=lane, reason=reason, actor=ACTOR))
         desk.say({"lane_id": lane, "paused": True}, f"lane {lane} is paused; what runs goes on")
         return 0
@@ -91,6 +96,7 @@ async def unpause(desk: Desk) -> int:
     """Let one execution or lane go on."""
     lane = _lane(desk)
     if lane:
+        await _refuse_unknown(desk, lane)
         await desk.store.apply(UnpauseLane(lane_id=lane, actor=ACTOR))
         desk.say({"lane_id": lane, "paused": False}, f"lane {lane} goes on")
         return 0
@@ -105,6 +111,20 @@ def _lane(desk: Desk) -> str:
     if bool(lane) == bool(desk.given.id):
         raise invalid("id", "name an execution, or a lane with --lane")
     return lane
+
+
+async def _refuse_unknown(desk: Desk, lane: str) -> None:
+    """Refuse a lane that has no work and no worker: it is most likely misspelt."""
+    known = {DEFAULT_LANE, *(view.lane_id for view in await desk.store.read(ListLanes()))}
+    if lane not in known:
+        known |= {name for worker in await desk.store.read(ListWorkers()) for name in worker.lanes}
+    if lane in known:
+        return
+    shown = difflib.get_close_matches(lane, known, SHOWN) or sorted(known)[:SHOWN]
+    more = ", …" if len(known) > len(shown) else ""
+    raise Refused(
+        f"no work and no worker is on a lane {lane}; there is {', '.join(shown)}{more}", Exit.NOT_FOUND
+    )
 
 
 async def replay(desk: Desk) -> int:

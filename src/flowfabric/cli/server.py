@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from flowfabric.cli.screen import Screen
+from flowfabric.cli.serving import as_typed
 from flowfabric.server.settings import BadSetting, Settings, load_settings
 from flowfabric.storage import opens
 from flowfabric.storage.extras import install_command
@@ -32,7 +33,8 @@ def serve(given: argparse.Namespace) -> int:
     try:
         settings = load_settings(flags, config=given.config)
     except BadSetting as error:
-        print(f"ff: ERROR failed to start server: {error} (exit_code=1)", file=sys.stderr)
+        problem = as_typed(error, flags)
+        print(f"ff: ERROR failed to start server: {problem} (exit_code=1)", file=sys.stderr)
         return 1
     if given.check:
         return report(settings, as_json=given.json)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from flowfabric.cli.desk import PAGE, Desk, command
+from flowfabric.cli.desk import PAGE, Desk, command, short_id
 from flowfabric.cli.submitting import value_of
 from flowfabric.model.contracts.reads import ListWaitpoints, ReadInbox, WaitpointView
 from flowfabric.model.errors import NotFound, invalid
 from flowfabric.model.ids import SHORTEST_PREFIX
+from flowfabric.worker.steps import SLEEPING
+
+APPROVE: Final = "approve"
 
 
 def add(commands: Any) -> None:
@@ -73,6 +76,24 @@ async def approve(desk: Desk) -> int:
     await decide(_payload(desk), by=given.by, waitpoint=waitpoint, within=given.within)
     _tell(desk, execution_id, "reject" if given.reject else "approve")
     return 0
+
+
+def answers(desk: Desk, waitpoints: tuple[WaitpointView, ...]) -> list[str]:
+    """Return the command that answers each waitpoint which waits for a signal."""
+    return [
+        desk.again(answer(view, several=len(waitpoints) > 1))
+        for view in waitpoints
+        if view.reason_code != SLEEPING
+    ]
+
+
+def answer(view: WaitpointView, *, several: bool = False) -> str:
+    """Write the command that answers a waitpoint, without `ff`; where there are `several`, it names this one."""
+    names, short = view.required_signal_names, short_id(view.execution_id)
+    if APPROVE in names or not names:
+        return f"approve {short_id(view.waitpoint_id) if several else short} --as you"
+    which = f" --waitpoint {short_id(view.waitpoint_id)}" if several else ""
+    return f"signal {short} {names[0]}{which}"
 
 
 def _payload(desk: Desk) -> Any:

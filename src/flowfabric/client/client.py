@@ -15,6 +15,7 @@ import msgspec
 from flowfabric.client import batches
 from flowfabric.client.address import Address, read_address
 from flowfabric.client.answers import decoded
+from flowfabric.client.failures import UNEXPLAINED
 from flowfabric.client.inside import Inside
 from flowfabric.client.operations import OPERATIONS, not_offered, submission
 from flowfabric.client.questions import PATHS, answer_type, asked
@@ -33,7 +34,15 @@ from flowfabric.model.contracts.reads import (
     StreamPage,
     TailStream,
 )
-from flowfabric.model.errors import FlowFabricError, invalid
+from flowfabric.model.errors import (
+    Conflict,
+    FlowFabricError,
+    InternalError,
+    InvalidInput,
+    NotFound,
+    StoreUnusable,
+    invalid,
+)
 from flowfabric.model.ids import Partitions, check_execution_id
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Phase
@@ -77,7 +86,7 @@ class HttpClient(Inside):
             raise invalid("url", f"http:// needs aiohttp: {install_command('http')}")
         transport = Transport(address, limits or Limits(), chance)
         try:
-            stats = decoded(await transport.send(Request(method="GET", path="/v1/stats", safe=True)))
+            stats = await _stats(transport)
             partitions = Partitions(**stats["partitions"]) if "partitions" in stats else Partitions()
         except BaseException:
             await transport.close()
@@ -237,3 +246,18 @@ class HttpClient(Inside):
             return await self._sent(command)
         except FlowFabricError as error:
             return error
+
+
+async def _stats(transport: Transport) -> dict[str, Any]:
+    """Ask a server about itself; what answers otherwise than ours do is another program."""
+    foreign = "something answers there, but it is no FlowFabric server; check host and port of the URL"
+    try:
+        reply = await transport.send(Request(method="GET", path="/v1/stats", safe=True))
+        stats = msgspec.json.decode(reply.body)
+    except (NotFound, InvalidInput, Conflict, ValueError, RecursionError) as error:
+        raise StoreUnusable(foreign) from error
+    except InternalError as error:  # a redirect, or a failure without a body of ours
+        raise (StoreUnusable(foreign) if error.text.startswith(UNEXPLAINED) else error) from error
+    if not isinstance(stats, dict) or not {"version", "partitions"} & stats.keys():
+        raise StoreUnusable(foreign)
+    return stats

@@ -33,6 +33,8 @@ BY_STATUS: Final[dict[int, type[FlowFabricError]]] = {
 }
 """What an answer means whose body is not ours, or whose code this version does not know."""
 _MAX_TEXT: Final = 500
+UNEXPLAINED: Final = "the server answered"
+"""How the text of an error begins whose body does not explain it."""
 
 
 def failure(status: int, body: bytes) -> FlowFabricError:
@@ -52,7 +54,7 @@ def told_failure(told: Mapping[str, Any], status: int) -> FlowFabricError:
     text = "" if "cause" in told else str(told.get("error", ""))
     if code in BY_CODE:
         return from_code(code, _plain(text, code, field, details), field, details)
-    return _by_status(status)(text[:_MAX_TEXT] or f"the server answered {status}", field=field)
+    return _by_status(status)(text[:_MAX_TEXT] or f"{UNEXPLAINED} {status}", field=field)
 
 
 def _by_status(status: int) -> type[FlowFabricError]:

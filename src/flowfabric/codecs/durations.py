@@ -16,6 +16,7 @@ Duration = int | float | timedelta | str
 _UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])", re.ASCII)
 _WHOLE: Final = re.compile(rf"(?:{_PART.pattern})+", re.ASCII)
+_PLAIN: Final = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 _HELP: Final = "write seconds as a number, a timedelta, or text such as 500ms, 30s, 2m, 1h30m, 1d"
 
 
@@ -42,5 +43,9 @@ def _number(value: float | timedelta, field: str) -> float:
 
 def _text(value: str, field: str) -> float:
     if _WHOLE.fullmatch(value) is None:
+        if _PLAIN.fullmatch(value):
+            raise invalid(
+                field, f"{value!r} has no unit: write {value}s, or {value}ms, {value}m, {value}h, {value}d"
+            )
         raise invalid(field, f"{value!r} is no duration: {_HELP}")
     return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(value))

@@ -92,7 +92,8 @@ def address(name: str, value: str) -> tuple[str, int]:
     elif ":" in host:
         raise BadSetting(f"invalid value for {name}: write an IPv6 address as [::1]:9090, got '{value}'")
     if not colon or not (port.isascii() and port.isdigit()) or len(port) > 5 or int(port) > U16:
-        raise BadSetting(f"invalid value for {name}: expected host:port, got '{value}'")
+        hint = f"; write 127.0.0.1:{value.strip()}" if value.strip().isdigit() else ""
+        raise BadSetting(f"invalid value for {name}: expected host:port, got '{value}'{hint}")
     return host, int(port)
 
 

@@ -57,7 +57,7 @@ async def open_unseeded(url: str, **options: Any) -> Upkeep:
     scheme, separator, _ = url.partition("://")
     opener = _OPENERS.get(scheme if separator else EMBEDDED)
     if opener is None:
-        known = ", ".join(f"{name}://" for name in _OPENERS)
+        known = ", ".join(f"{name}://" for name in (*_OPENERS, "http", "https"))
         raise invalid("url", f"no store opens {scheme}://; there is {known}, or a plain path")
     return await opener(url, **options)
 
