@@ -42,6 +42,14 @@ async def nap(ctx: Context) -> None:
     await ctx.sleep("1h")
 """
 
+FLAKY = """
+@app.task(lane="slow", retries=1, backoff=0)
+async def flaky(ctx: Context) -> str:
+    if ctx.attempt == 0:
+        raise ConnectionError("not this time")
+    return "done"
+"""
+
 
 @asynccontextmanager
 async def running(
@@ -205,6 +213,22 @@ async def test_dev_tells_programs_what_happens(backend: Backend, code: Path) -> 
         assert {line["execution_id"] for line in lines} == {lines[0]["execution_id"]}
         assert [line["event"] for line in lines if "event" in line] == ["created", "claimed", "completed"]
         assert [line["payload"] for line in lines if line.get("type") == "log"] == ["Ada is greeted"]
+        dev.terminate()
+        assert await dev.wait() == 0
+
+
+async def test_the_options_of_a_task_hold_for_what_dev_submits(backend: Backend, code: Path) -> None:
+    (code / "shop.py").write_text(APP + FLAKY, "utf-8")
+    async with running(
+        code, "dev", "shop:app", "--json", *backend.flags, *LOCAL, "--submit", "flaky",
+        stderr=asyncio.subprocess.DEVNULL,
+    ) as dev:  # fmt: skip
+        assert dev.stdout is not None
+        ends: list[str] = []
+        while not ends:
+            line = json.loads(await dev.stdout.readline())
+            ends += [line["event"]] if line.get("event") in {"completed", "failed"} else []
+        assert ends == ["completed"]
         dev.terminate()
         assert await dev.wait() == 0
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from flowfabric import FlowFabric
 from flowfabric.server.roles import Role
 from support.server import Api
-from support.work import bind, claim, path
+from support.work import bind, create, path
 
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 KIND: dict[str, Any] = {
@@ -143,6 +144,15 @@ async def test_what_a_submission_says_goes_before_the_kind(api: Api) -> None:
     assert sorted(detail["policy"]) == ["retry_policy", "routing_requirements", "timeout_policy"]
 
 
+async def test_a_policy_may_say_the_priority_or_nothing(api: Api) -> None:
+    await publish(api)
+    assert (await submitted(api, policy={"priority": 3}))["priority"] == 3
+    detail = await submitted(api, policy={})
+    assert (detail["priority"], detail["policy"]["retry_policy"]) == (7, {"max_retries": 3})
+    refused = await api.post("/v1/submit", {"kind": "greet", "policy": []})
+    assert (refused.status, refused.json["field"]) == (400, "policy")
+
+
 async def test_defaults_can_be_turned_off(api: Api) -> None:
     await publish(api)
     detail = await submitted(api, kind_defaults=False)
@@ -188,14 +198,24 @@ async def test_weights_are_checked_and_classic_create_stays_as_it_is(api: Api) -
     for weight in (0, 1001, "much"):
         reply = await api.post("/v1/submit", {"kind": "greet", "fairness_weight": weight})
         assert (reply.status, reply.json["field"]) == (422, "fairness_weight")
+    made = await create(api, execution_kind="greet")
+    assert (await api.get(path(made))).json["lane_id"] == "default"
 
 
-async def test_retries_of_a_kind_really_retry(api: Api) -> None:
-    policy = {"retry_policy": {"max_retries": 1, "backoff": {"type": "fixed", "delay_ms": 0}}}
-    await api.put("/v1/kinds/greet", {"lane": "slow", "policy": policy})
-    await submitted(api)
-    task = await claim(api, lanes=["slow"])
-    reply = await api.post(
-        path(task["execution_id"], "fail"), {"fence": task["fence"], "reason": "x", "category": "error"}
-    )
-    assert "RetryScheduled" in reply.json
+async def test_a_task_with_retries_is_retried_on_its_lane_over_plain_http(api: Api) -> None:
+    app = FlowFabric(api.base)
+    tries: list[str] = []
+
+    @app.task(lane="slow", retries=1, backoff=0)
+    async def flaky(name: str) -> str:
+        tries.append(name)
+        if len(tries) == 1:
+            raise ConnectionError("not this time")
+        return name
+
+    async with app.worker():
+        reply = await api.post("/v1/submit", {"kind": "flaky", "input": {"name": "Ada"}})
+        execution_id = reply.json["execution_id"]
+        ended = (await api.get(path(execution_id, "wait"), timeout_ms=20_000)).json
+    assert (ended["public_state"], ended["result"], tries) == ("completed", "Ada", ["Ada", "Ada"])
+    assert (await api.get(path(execution_id))).json["lane_id"] == "slow"

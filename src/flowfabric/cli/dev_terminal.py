@@ -8,9 +8,10 @@ import shlex
 import sys
 import threading
 from asyncio.subprocess import DEVNULL, Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from flowfabric.cli.asking import Questions
 from flowfabric.cli.desk import short_id
@@ -27,13 +28,20 @@ class Terminal:
     """Does what is typed."""
 
     def __init__(
-        self, worker: DevWorker, questions: Questions, screen: Screen, url: str, submit: str
+        self,
+        worker: DevWorker,
+        questions: Questions,
+        screen: Screen,
+        url: str,
+        submit: str,
+        ready: Callable[[], Awaitable[None]],
     ) -> None:
         self._worker = worker
         self._questions = questions
         self._screen = screen
         self._environ = {**os.environ, "FF_STORE": url}
         self._submit = submit
+        self._ready = ready
         self._commands: set[asyncio.Task[None]] = set()
 
     def invitation(self, store: str, address: str) -> str:
@@ -49,7 +57,7 @@ class Terminal:
     async def run(self) -> None:
         """Obey until `q`."""
         if self._submit:
-            self._start(f"submit {self._submit}")
+            self._run(self._submit_first())
         async for line in typed():
             self._screen.open = False  # Enter has ended it
             if line == "q":
@@ -78,8 +86,16 @@ class Terminal:
         else:
             self._stop()
 
+    async def _submit_first(self) -> None:
+        """Submit when the worker has published its tasks, so that their options hold."""
+        await self._ready()
+        await self._command(f"submit {self._submit}")
+
     def _start(self, line: str) -> None:
-        task = asyncio.create_task(self._command(line))
+        self._run(self._command(line))
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._commands.add(task)
         task.add_done_callback(self._commands.discard)
 

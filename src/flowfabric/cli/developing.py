@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from typing import Any, Final
 
 from msgspec import Struct
@@ -19,15 +20,20 @@ from flowfabric.cli.exits import Exit, Refused
 from flowfabric.cli.narrator import Narrator
 from flowfabric.cli.screen import Screen
 from flowfabric.cli.serving import served
-from flowfabric.model.contracts.reads import FeedEntry
+from flowfabric.model.contracts.reads import FeedEntry, ListWorkers
 from flowfabric.server.logs import configure
 from flowfabric.storage import open_store
+from flowfabric.storage.base import Commands
 from flowfabric.storage.resolve import make_folder, store_url, without_password
 
 KEYS: Final = (
     "type k and Enter to kill the worker (-9); a approves and n rejects what asks; r starts the worker anew; "
     "q or Ctrl-C ends"
 )
+
+READY_SECONDS: Final = 10.0
+"""How long the first submission waits for the worker."""
+LOOK_SECONDS: Final = 0.05
 
 
 class Asked(Struct, frozen=True):
@@ -65,7 +71,8 @@ async def develop(asked: Asked) -> int:
         await narrator.skip()
         worker = DevWorker(asked.target, url, screen)
         stack.push_async_callback(worker.end)
-        terminal = Terminal(worker, questions, screen, url, asked.submit)
+        ready = partial(_until_registered, store, worker, store.now())
+        terminal = Terminal(worker, questions, screen, url, asked.submit, ready)
         stack.push_async_callback(terminal.end)
         screen.line(f"{address} serves {without_password(url)}")
         if waiting := await questions.before():
@@ -74,6 +81,17 @@ async def develop(asked: Asked) -> int:
         screen.line(terminal.invitation(asked.store, address))
         await _until_told(terminal, narrator.run(), worker.keep(), worker.watch())
     return 0
+
+
+async def _until_registered(store: Commands, worker: DevWorker, since: int) -> None:
+    """Wait until the worker has registered, which it does once its tasks are published; not for ever."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(READY_SECONDS):
+            while True:
+                living = await store.read(ListWorkers())
+                if any(each.worker_id == worker.name and each.registered_at >= since for each in living):
+                    return
+                await asyncio.sleep(LOOK_SECONDS)
 
 
 async def _until_told(terminal: Terminal, *work: Coroutine[Any, Any, None]) -> None:

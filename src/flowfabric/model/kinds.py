@@ -20,26 +20,32 @@ def with_defaults(command: CreateExecution, kind: Kind | None) -> CreateExecutio
     """Return the command with the defaults of its kind; an empty lane is one that the caller left out."""
     if kind is None:
         return command if command.lane_id else replace(command, lane_id=DEFAULT_LANE)
+    own = _own_policy(command.policy)
+    says_priority = command.priority is not None or "priority" in (own or ())
     return replace(
         command,
         lane_id=command.lane_id or kind.lane or DEFAULT_LANE,
-        priority=kind.priority if command.priority is None else command.priority,
+        priority=command.priority if says_priority else kind.priority,
         tags=tuple(sorted((dict(kind.tags) | dict(command.tags)).items())),
         fairness_key=command.fairness_key or kind.fairness_key,
-        policy=_policy(command.policy, kind),
+        policy=_merged(command.policy, own, kind),
     )
 
 
-def _policy(given: bytes, kind: Kind) -> bytes:
-    """Put the keys of the caller's policy over those of the kind's."""
-    if not kind.policy and not kind.required_capabilities:
-        return given
+def _own_policy(text: bytes) -> dict[str, Raw] | None:
+    """Read the caller's policy; none for one that the store will refuse."""
     try:
-        own = msgspec.json.decode(given, type=dict[str, Raw]) if given else {}
+        return msgspec.json.decode(text, type=dict[str, Raw]) if text else {}
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return given  # the store says what is wrong with it
-    defaults: dict[str, Any] = msgspec.json.decode(kind.policy, type=dict[str, Raw]) if kind.policy else {}
+        return None
+
+
+def _merged(text: bytes, own: dict[str, Raw] | None, kind: Kind) -> bytes:
+    """Put the keys of the caller's policy over those of the kind's."""
+    if own is None or not (kind.policy or kind.required_capabilities):
+        return text
+    policy: dict[str, Any] = msgspec.json.decode(kind.policy, type=dict[str, Raw]) if kind.policy else {}
     if kind.required_capabilities:
-        routing = msgspec.json.decode(defaults.get(_ROUTING, b"{}"), type=dict[str, Raw])
-        defaults[_ROUTING] = {**routing, _CAPABILITIES: kind.required_capabilities}
-    return msgspec.json.encode({**defaults, **own})
+        routing = msgspec.json.decode(policy.get(_ROUTING, b"{}"), type=dict[str, Raw])
+        policy[_ROUTING] = {**routing, _CAPABILITIES: kind.required_capabilities}
+    return msgspec.json.encode(policy | own)
