@@ -65,10 +65,6 @@ async def test_a_store_that_is_not_there_ends_with_four(
         (("worker", "nowhere", "--grace", "5"), "there is no module nowhere"),
         (("ps", "--store", "redis://127.0.0.1"), "no store opens redis://; there is sqlite://, valkey://"),
         (("ps", "--store", "redis://127.0.0.1"), "http://, https://, or a plain path"),
-        (
-            ("dev", "shop:app", "--listen", "9097"),
-            "--listen: expected host:port, got '9097'; write 127.0.0.1:9097",
-        ),
         (("submit", "x", "--input", "@missing"), "cannot be read"),
         (("submit", "x", "--priority", "99999"), "priority: must be an integer from 0 to 9000"),
         (("submit", "x", "--priority", "-1"), "priority: must be an integer from 0 to 9000"),
@@ -109,6 +105,9 @@ async def test_settings_are_named_as_they_were_given(tmp_path: Path) -> None:
     ended = await ff("server", "--listen", "9097")
     wanted = "invalid value for --listen: expected host:port, got '9097'; write 127.0.0.1:9097"
     assert (ended.code, wanted in ended.err) == (1, True), ended
+    process = await ff.start("dev", "shop:app", "--listen", "9097")
+    said = (await process.communicate())[1].decode()
+    assert (process.returncode, said) == (2, f"ff: {wanted}\n")
     assert "invalid value for --processes" in (await ff("server", "--processes", "x")).err
     ff.environ["FF_LISTEN_ADDR"] = "9097"
     assert "invalid value for FF_LISTEN_ADDR: expected host:port" in (await ff("server")).err
