@@ -195,7 +195,7 @@ async def test_without_any_worker_it_waits_for_one(ff: Driver) -> None:
     execution_id = await ff.create(policy=GPU)
     assert await seen(ff, execution_id) == ("eligible_now", "waiting_for_worker", "waiting")
     assert await reasons(ff, execution_id) == ["waiting_for_worker"]
-    assert (await describe(ff, execution_id)).live_workers == ()
+    assert (await describe(ff, execution_id)).live_workers == 0
 
 
 async def test_without_a_capable_worker_it_says_what_is_missing(ff: Driver) -> None:
@@ -208,7 +208,7 @@ async def test_without_a_capable_worker_it_says_what_is_missing(ff: Driver) -> N
     assert because.reason == "waiting_for_capable_worker"
     assert "cuda" in because.detail
     assert "2" in because.detail
-    assert [one.worker_instance_id for one in shown.live_workers] == ["one", "two"]
+    assert shown.live_workers == 2
 
 
 async def test_a_capable_worker_takes_the_block_away(ff: Driver) -> None:
@@ -240,9 +240,9 @@ async def test_dead_workers_do_not_count(ff: Driver) -> None:
     await ff.store.apply(worker("one", ttl=1_000))
     await ff.store.apply(worker("two", ttl=5_000))
     ff.clock.advance(999)
-    assert len((await describe(ff, execution_id)).live_workers) == 2
+    assert (await describe(ff, execution_id)).live_workers == 2
     ff.clock.advance(2)
-    assert [one.worker_instance_id for one in (await describe(ff, execution_id)).live_workers] == ["two"]
+    assert (await describe(ff, execution_id)).live_workers == 1
     await ff.store.apply(MarkWorkerDead(worker_instance_id="two"))
     assert (await seen(ff, execution_id))[1] == "waiting_for_worker"
 

@@ -115,6 +115,7 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "ListPartition": {"partition": 7},
     "FindKinds": {"wanted": [["demo", "k"]]},
     "FindExecutions": {"prefix": "<the first>"},
+    "CountLeases": {"worker_instance_ids": ["w-1"]},
 }
 
 

@@ -14,10 +14,12 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from flowfabric.model.contracts.create import Created, CreateExecution
 from flowfabric.model.contracts.lease import Completed
+from flowfabric.model.contracts.reads import GetExecution
 from flowfabric.model.state import Public
 from flowfabric.server import sharing
-from flowfabric.server.tally import Tally
+from flowfabric.server.tally import NAMESPACES, Tally
 from support.process import Process, started
 from support.serving import Backend
 
@@ -123,15 +125,45 @@ def test_a_minute_is_counted_in_seconds(monkeypatch: pytest.MonkeyPatch, tmp_pat
     mine = Tally(lambda: now)
     monkeypatch.setenv(sharing.PLACE, "1")
     other = Tally(lambda: now)
+    ended = GetExecution(execution_id=done.execution_id)  # any command that names it
     for _ in range(3):
-        mine.note(done)
-    other.note(done)
-    other.note("something else")
+        mine.note(ended, done, "team")
+    other.note(ended, done)
+    other.note(ended, "something else")
     now += 30
-    other.note(done)
+    other.note(ended, done, "team")
+    assert other.rates("team")["last_minute"]["completed"] == 4
+    assert other.rates("foreign")["last_minute"]["completed"] == 0
     assert other.rates()["last_minute"]["completed"] == 5
     assert other.rates()["completed_per_second"] == round(5 / 30, 3)
     now += 30
     assert other.rates()["last_minute"]["completed"] == 1
     now += 30
     assert other.rates()["last_minute"]["completed"] == 0
+
+
+def test_namespaces_are_counted_apart_as_long_as_they_are_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(sharing.FOLDER, raising=False)
+    now = 1_000.0
+    tally = Tally(lambda: now)
+
+    def counted(namespace: str) -> int:
+        submitted: int = tally.rates(namespace)["last_minute"]["submitted"]
+        return submitted
+
+    def create(number: int, namespace: str) -> None:
+        id_ = f"{{fp:0}}:0b8f2a52-5f0e-4c41-9a7d-{number:012}"
+        command = CreateExecution(execution_id=id_, execution_kind="k", namespace=namespace)
+        tally.note(command, Created(id_, Public.WAITING))
+        tally.note(GetExecution(execution_id=id_), Completed(id_, Public.COMPLETED))
+
+    for number in range(NAMESPACES + 1):
+        create(number, f"n{number}")
+    assert [counted(f"n{number}") for number in range(NAMESPACES)] == [1] * NAMESPACES
+    assert tally.rates("n3")["last_minute"]["completed"] == 1
+    assert counted(f"n{NAMESPACES}") == 0  # no room, until another has been idle for a minute
+    assert counted("") == NAMESPACES + 1
+    now += 61
+    create(NAMESPACES, f"n{NAMESPACES}")
+    assert counted(f"n{NAMESPACES}") == 1
+    assert counted("n0") == 0

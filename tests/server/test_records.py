@@ -44,7 +44,7 @@ async def test_what_the_path_says_counts(api: Api) -> None:
 
 
 async def test_routes_without_records_say_so(api: Api) -> None:
-    assert (await ask(api, "/v1/stats", '{"ListLanes":{}}')).status == 406
+    assert (await ask(api, "/v1/admin/tokens", '{"ListLanes":{}}')).status == 406
     reply = await api.call("POST", "/v1/submit", {"kind": "k"}, headers=ACCEPT)
     assert (reply.status, reply.json["code"]) == (406, "not_acceptable")
     assert (await api.get("/v1/executions")).json["executions"] == []

@@ -14,15 +14,10 @@ from flowfabric.storage.sql.statements import FETCH, GATHER, OTHER, WRITE
 from flowfabric.storage.sqlite.boot import prepare
 
 SMALL_TABLES = {
-    "workers": "worker",
-    "tallies": "tally",
-    "tallies of namespace": "tally",
-    "lane names": "tally|SCAN lane",
-    "collect workers": "worker",
     "token*": "access",
     "partition tags": "part",
 }
-"""Statements that read a whole table on purpose: a row for each worker, token, partition, or lane and state."""
+"""Statements that read a whole table on purpose: a row for each token or partition."""
 SORTS = {"due", "leases", "lane names", "tallies", "tallies of namespace"}
 """Statements that may sort: equal due times, and a handful of rows."""
 

@@ -47,6 +47,9 @@ DAMAGE = {
     "tally": ("HINCRBY", "ff:tally", "default\0default\0\0waiting", 3),
     "tally of nothing": ("HINCRBY", "ff:tally", "default\0other\0\0failed", -2),
     "tally lost": ("DEL", "ff:tally"),
+    "total": ("HINCRBY", "ff:total:default", "\0waiting", 3),
+    "total of all": ("HINCRBY", "ff:total:", "\0failed", 3),
+    "total lost": ("DEL", "ff:total:default"),
     "inbox": ("DEL", "ff:inbox"),
     "inbox of nothing": ("ZADD", "ff:inbox", 5, "{gone}\0x"),
     "arrival of nothing": ("XADD", "ff:arrivals", "0-99", "id", "{gone}"),
@@ -58,6 +61,9 @@ async def held(store: ValkeyStore) -> dict[str, Any]:
     found: dict[str, Any] = await store.carry_out(everything())
     found["inbox"] = sorted(found.get("inbox", {}))
     found["tally"] = keys.tallied(found.get("tally", {}).items())
+    for name in [name for name in found if name.startswith("total:")]:
+        moves = ((b"\0\0" + field, n) for field, n in found[name].items())
+        found[name] = {of: n for of, n in keys.tallied(moves).items() if n}
     for counter in ("inbox:position", "tick"):
         found.pop(counter, None)
     for name in [name for name in found if name.startswith("routes:")]:

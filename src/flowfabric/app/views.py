@@ -104,7 +104,7 @@ def explanation_of(described: Description) -> Explanation:
         state=run.public_state,
         runnable=free or run.lifecycle_phase is Phase.ACTIVE,
         because=because,
-        live_workers=len(described.live_workers),
+        live_workers=described.live_workers,
         lane_paused=bool(described.lane is not None and described.lane.paused_at),
     )
 

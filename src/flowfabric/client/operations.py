@@ -183,7 +183,7 @@ OPERATIONS: Final[Mapping[type[Command[Any]], Operation]] = {
     ),
     upkeep.RegisterWorker: Operation(
         path="/v1/workers/{worker_id}/register", answer=answers.registered, safe=always,
-        body=fields("worker_instance_id", "namespace", "lanes", "capabilities", "liveness_ttl_ms"),
+        body=fields("worker_instance_id", "namespace", "lanes", "capabilities", "liveness_ttl_ms", "kinds"),
     ),
     upkeep.HeartbeatWorker: Operation(
         path="/v1/workers/{worker_instance_id}/heartbeat", answer=_ALIVE, safe=always,

@@ -45,6 +45,8 @@ PATHS: Final[Mapping[type[Question[Any]], str]] = {
     kinds.FindKinds: "/v1/kinds",
     kinds.ListKinds: "/v1/kinds",
     reads.ListWorkers: "/v1/workers",
+    reads.CountLeases: "/v1/workers",
+    reads.CountExecutions: "/v1/stats",
     reads.ListLeases: "/v1/workers/{worker_instance_id}/leases",
 }
 """By question."""

@@ -15,6 +15,7 @@ from flowfabric.model.limits import (
     MAX_CAPABILITIES,
     MAX_CAPABILITY_BYTES,
     MAX_INT,
+    MAX_KINDS_PER_CLAIM,
     MAX_LANE_BYTES,
     MAX_NAME_BYTES,
     MAX_TAG_KEY_BYTES,
@@ -83,6 +84,14 @@ def lane(value: object, field: str = "lane_id") -> str:
         problem = f"byte {bad.start()} is not a printable ASCII character"
         raise refuse("invalid_input", "NonPrintable", str(bad.start()), text=problem, field=field)
     return value
+
+
+def kinds(names: tuple[str, ...] | None) -> None:
+    """Check the kinds that a worker takes; None is any."""
+    if names is not None and len(names) > MAX_KINDS_PER_CLAIM:
+        raise invalid("kinds", f"name at most {MAX_KINDS_PER_CLAIM} kinds, or leave them out for any")
+    for each in names or ():
+        name("kinds", each)
 
 
 def integer(field: str, value: object, low: int = 0, high: int = MAX_INT) -> int:

@@ -79,6 +79,8 @@ MIN_LEASE_TTL_MS: Final = 1_000
 MAX_LEASE_TTL_MS: Final = 3_600_000
 MAX_GRANT_TTL_MS: Final = 60_000
 LIVENESS_MS: Final = 30_000
+MAX_LIVENESS_MS: Final = 3_600_000
+MAX_KINDS_PER_CLAIM: Final = 1_000
 """How long a worker counts as alive after a claim when it did not register."""
 
 SUSPEND_MEMO_GRACE_MS: Final = 60_000

@@ -472,6 +472,8 @@ class Worker(Record, frozen=True, array_like=True, gc=False):
     liveness_ttl_ms: int
     registered_at: int
     """0 for a worker that only claimed."""
+    kinds: tuple[str, ...] = ()
+    """What it takes, by its last claim or registration; empty: of any kind."""
 
 
 class Route(Record, frozen=True, array_like=True, gc=False):

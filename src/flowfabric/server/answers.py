@@ -133,7 +133,7 @@ SHAPES: Final[dict[str, Schema]] = {
         seq=WHOLE, at=TIME, event=TEXT, attempt_index=WHOLE, lease_epoch=WHOLE, actor=TEXT, reason=TEXT,
         **{"from": or_null(TEXT), "to": or_null(TEXT)}, details=MAP,
     ),
-    "Because": shape(reason=TEXT, detail=TEXT),
+    "Because": shape(reason=TEXT, detail=TEXT, data={"type": "object"}),
     "Frames": shape(
         "closed_at closed_reason",
         frames=several(shape(id=TEXT, fields=MAP)), count=WHOLE, closed_at=TIME, closed_reason=TEXT,
@@ -270,7 +270,7 @@ ANSWERS: Final[dict[str, Schema]] = {
         "workers",
         shape(
             worker_id=TEXT, worker_instance_id=TEXT, namespace=TEXT, lanes=TEXTS, capabilities=TEXTS,
-            leases_held=WHOLE, last_heartbeat_at=TIME,
+            kinds=or_null(TEXTS), leases_held=WHOLE, last_heartbeat_at=TIME,
         ),
     ),
     "GET /v1/waitpoints": page(

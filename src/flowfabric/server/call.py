@@ -121,11 +121,11 @@ class Call:
 
     async def apply(self, command: Command[R]) -> R:
         """Send a command to the store in the name of the principal."""
-        return await self.server.apply(command)
+        return await self.server.apply(command, self.principal.namespace)
 
     async def apply_many(self, commands: Sequence[Command[R]]) -> list[R | FlowFabricError]:
         """Send several commands, each on its own; refusals come back in place."""
-        return await self.server.apply_many(commands) if commands else []
+        return await self.server.apply_many(commands, self.principal.namespace) if commands else []
 
     def namespace(self, asked: str | None) -> str:
         """Say in which namespace something is created: the one asked for, as far as the principal may."""

@@ -64,6 +64,7 @@ BODY_EXAMPLES: Final[dict[str, Any]] = {
     },
     "POST /v1/workers/{worker_id}/register": {
         "worker_instance_id": "worker-1-a", "lanes": ["default"], "capabilities": ["gpu"], "liveness_ttl_ms": 30000,
+        "kinds": ["resize"],
     },
     "POST /v1/workers/{worker_id}/heartbeat": {"worker_instance_id": "worker-1-a"},
     "POST /v1/workers/{worker_id}/dead": {"worker_instance_id": "worker-1-a", "reason": "its machine is gone"},

@@ -17,6 +17,8 @@ from msgspec.structs import replace
 from flowfabric.engine import tail_when_ready
 from flowfabric.model.contracts.kinds import FindKinds, GetKind, ListKinds
 from flowfabric.model.contracts.reads import (
+    CountExecutions,
+    CountLeases,
     Describe,
     FeedPage,
     FindExecutions,
@@ -80,10 +82,16 @@ QUESTIONS: Final[dict[str, tuple[type[Question[Any]], ...]]] = {
     "/v1/lanes": (ListLanes,),
     "/v1/kinds": (ListKinds, FindKinds),
     "/v1/kinds/{kind}": (GetKind,),
-    "/v1/workers": (ListWorkers,),
+    "/v1/workers": (ListWorkers, CountLeases),
+    "/v1/stats": (CountExecutions,),
     "/v1/workers/{worker_id}/leases": (ListLeases,),
 }
 """Which questions a route answers."""
+_OF_NAMESPACE: Final = (
+    ListExecutions, ListPartition, FindExecutions, ListLanes, ListKinds, GetKind, ListWorkers, CountLeases,
+    CountExecutions,
+)  # fmt: skip
+"""Questions that name a namespace: a bound token's is put in."""
 _IN_PATH: Final = {
     "id": "execution_id", "idx": "attempt_index", "waitpoint_id": "waitpoint_id", "name": "step_name",
     "worker_id": "worker_instance_id", "kind": "kind",
@@ -142,9 +150,7 @@ async def _asked(call: Call, route: Endpoint, question: Question[Any]) -> Any:
     bound = call.principal.namespace
     if not bound or route.names_execution:  # the gate has looked whose execution it is
         return await _read(call, question)
-    if isinstance(
-        question, ListExecutions | ListPartition | FindExecutions | ListLanes | ListKinds | GetKind
-    ):
+    if isinstance(question, _OF_NAMESPACE):
         return await _read(call, replace(question, namespace=bound))
     if isinstance(question, FindKinds):
         return await _read(
@@ -184,10 +190,6 @@ async def _feed(_: Call, page: FeedPage, bound: str) -> FeedPage:
     return replace(page, entries=tuple(entry for entry in page.entries if entry.namespace == bound))
 
 
-async def _workers(_: Call, workers: tuple[Any, ...], bound: str) -> tuple[Any, ...]:
-    return tuple(worker for worker in workers if worker.namespace == bound)
-
-
 async def _queue(_: Call, page: QueuePage, bound: str) -> QueuePage:
     return replace(page, runs=tuple(run for run in page.runs if run.namespace == bound))
 
@@ -210,7 +212,6 @@ async def inside(call: Call, execution_id: str, bound: str) -> bool:
 
 _TRIM: Final[dict[type[Question[Any]], Callable[[Call, Any, str], Awaitable[Any]]]] = {
     ReadFeed: _feed,
-    ListWorkers: _workers,
     ListQueue: _queue,
     ReadInbox: _inbox,
     ListLeases: _leases,

@@ -137,17 +137,19 @@ class Server:
         """Say who asks; refuse who may not."""
         return await self.access.admit(headers, need)
 
-    async def apply(self, command: Command[R]) -> R:
-        """Send a command to the store."""
+    async def apply(self, command: Command[R], namespace: str = "") -> R:
+        """Send a command to the store; `namespace` is the one that its sender is bound to."""
         reply = await self.store.apply(command)
-        self.tally.note(reply)
+        self.tally.note(command, reply, namespace)
         return reply
 
-    async def apply_many(self, commands: Sequence[Command[R]]) -> list[R | FlowFabricError]:
+    async def apply_many(
+        self, commands: Sequence[Command[R]], namespace: str = ""
+    ) -> list[R | FlowFabricError]:
         """Send several commands to the store, each on its own."""
         replies = await self.store.apply_many(commands)
-        for reply in replies:
-            self.tally.note(reply)
+        for command, reply in zip(commands, replies, strict=True):
+            self.tally.note(command, reply, namespace)
         return replies
 
     @contextmanager

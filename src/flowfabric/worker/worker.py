@@ -27,7 +27,7 @@ from flowfabric.model.contracts.lease import (
 from flowfabric.model.contracts.upkeep import HeartbeatWorker, MarkWorkerDead, NotRegistered, RegisterWorker
 from flowfabric.model.contracts.waiting import DeliverSignal, SignalAccepted, SignalDuplicate
 from flowfabric.model.errors import FlowFabricError, StoreClosed, invalid
-from flowfabric.model.limits import MAX_TASKS_PER_CLAIM
+from flowfabric.model.limits import MAX_LIVENESS_MS, MAX_TASKS_PER_CLAIM
 from flowfabric.storage import open_store
 from flowfabric.storage.base import Commands, Waits
 from flowfabric.storage.minting import new_uuid
@@ -84,6 +84,8 @@ class Worker:
         """Whether the store is asked before it is waited for; one that waits itself needs to be asked only once."""
         self._owns_store = False
         self._unanswered: Claim | None = None
+        self._kinds: tuple[str, ...] | None = None
+        """What was claimed last: what this worker takes."""
         self._permits = permits or settings.concurrency
         self._tasks: tuple[asyncio.Task[None], ...] = ()
 
@@ -195,6 +197,7 @@ class Worker:
         return self.adopt(claimed.tasks, time.monotonic() - age if age else sent)
 
     def _claim(self, count: int, kinds: tuple[str, ...] | None) -> Claim:
+        self._kinds = kinds
         return Claim(
             worker_id=self.worker_id, worker_instance_id=self.instance_id, lanes=self.settings.lanes, kinds=kinds,
             namespace=self.settings.namespace, capabilities=self.settings.capabilities, mint=new_uuid(),
@@ -284,16 +287,12 @@ class Worker:
     async def _beat(self) -> None:
         """Register, and say now and then that the worker lives; a store that is away is told later."""
         interval_ms = millis(self.settings.heartbeat, "heartbeat")
-        register = RegisterWorker(
-            worker_id=self.worker_id, worker_instance_id=self.instance_id, namespace=self._namespace,
-            lanes=self.settings.lanes, capabilities=self.settings.capabilities, liveness_ttl_ms=3 * interval_ms,
-        )  # fmt: skip
         heartbeat = HeartbeatWorker(worker_instance_id=self.instance_id, namespace=self._namespace)
         known = False
         backoff = Backoff()
         while True:
             try:
-                answer = await self.store.apply(heartbeat if known else register)
+                answer = await self.store.apply(heartbeat if known else self._registration(interval_ms))
                 known = not isinstance(answer, NotRegistered)
                 backoff.reset()
                 if known:
@@ -303,6 +302,13 @@ class Worker:
                     log.warning("the worker could not register: %s", error)
                     return
                 await backoff.pause()
+
+    def _registration(self, interval_ms: int) -> RegisterWorker:
+        return RegisterWorker(
+            worker_id=self.worker_id, worker_instance_id=self.instance_id, namespace=self._namespace,
+            lanes=self.settings.lanes, capabilities=self.settings.capabilities, kinds=self._kinds,
+            liveness_ttl_ms=min(3 * interval_ms, MAX_LIVENESS_MS),
+        )  # fmt: skip
 
     async def _hear(self) -> None:
         """Renew at once whenever a lease may have been taken away, so that its handler need not wait to learn of it."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from flowfabric.model.contracts.reads import (
+    CountExecutions,
+    CountLeases,
     Describe,
     FindClaimable,
     FindExecutions,
@@ -46,7 +48,7 @@ for _plain in (Describe, GetExecution, GetPayload, ListAttempts, GetSuspension, 
 
     MAKERS[_plain] = _about
 
-for _bare in (ListLanes, ListWorkers, ListKids):
+for _bare in (ListLanes, ListWorkers, ListKids, CountExecutions):
     MAKERS[_bare] = lambda _, kind=_bare: kind()  # type: ignore[misc]
 
 
@@ -149,6 +151,12 @@ def read_feed(hand: Hand) -> ReadFeed:
 @maker(ListLeases)
 def list_leases(hand: Hand) -> ListLeases:
     return ListLeases(worker_instance_id=hand.draw.pick(WORKERS).instance)
+
+
+@maker(CountLeases)
+def count_leases(hand: Hand) -> CountLeases:
+    ids = tuple(dict.fromkeys(worker.instance for worker in WORKERS))
+    return CountLeases(worker_instance_ids=ids, namespace=hand.draw.pick(("", *NAMESPACES)))
 
 
 @maker(ReadDue)

@@ -17,7 +17,7 @@ from flowfabric.model.contracts.upkeep import (
     SeedSecret,
 )
 from support.simulation.making import Hand, maker
-from support.simulation.world import WORKERS
+from support.simulation.world import KINDS, WORKERS
 
 SECRETS = ("00" * 32, "ab" * 32, "0123456789abcdef" * 4, "zz", "")
 
@@ -71,6 +71,7 @@ def register_worker(hand: Hand) -> RegisterWorker:
         lanes=worker.lanes,
         capabilities=worker.capabilities if hand.draw.chance(0.9) else ("a b",),
         liveness_ttl_ms=hand.draw.pick((1, 3_000, 30_000, 100_000)),
+        kinds=hand.draw.pick((None, KINDS[:1], KINDS[::-1])),
     )
 
 

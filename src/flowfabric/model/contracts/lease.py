@@ -113,8 +113,7 @@ def _check_claimer(
         raise invalid("lanes", f"name 1 to {MAX_LANES_PER_CLAIM} lanes")
     for lane in lanes:
         checks.lane(lane, "lanes")
-    for kind in kinds or ():
-        checks.name("kinds", kind)
+    checks.kinds(kinds)
     if namespace:
         checks.name("namespace", namespace)
     checks.worker_capabilities(capabilities)

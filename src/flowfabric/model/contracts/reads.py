@@ -48,11 +48,16 @@ class ExecutionQuestion(ExecutionCommand[R_co], Question[R_co], frozen=True, kw_
     """A question about one execution; refused with `execution_not_found` when there is none."""
 
 
+Facts = dict[str, str | int | tuple[str, ...]]
+
+
 class Because(Struct, frozen=True):
-    """One reason why an execution does not run now, in a word and in a sentence."""
+    """One reason why an execution does not run now, in a word, in a sentence and as data."""
 
     reason: str
     detail: str
+    data: Facts = {}
+    """What the sentence says, for programs: names and numbers."""
 
 
 class Description(Struct, frozen=True):
@@ -63,7 +68,8 @@ class Description(Struct, frozen=True):
     because: tuple[Because, ...]
     """Empty when it runs or has ended."""
     lane: Lane | None
-    live_workers: tuple[Worker, ...]
+    live_workers: int = 0
+    """How many workers of its lane live and may take work of its namespace, as far as they were looked at."""
 
 
 class Describe(ExecutionQuestion[Description], frozen=True, kw_only=True):
@@ -507,11 +513,50 @@ class LaneView(Struct, frozen=True):
     pause_reason: str
 
 
-class ListLanes(Question[tuple[LaneView, ...]], frozen=True, kw_only=True):
-    """Return every lane that was ever used, by name."""
+class _Names(Question[R_co], frozen=True, kw_only=True):
+    namespace: str = ""
+    """Only what belongs to this one; empty: everything."""
+    limit: int = PAGE_MAX
+
+    def check(self) -> None:
+        """Check name and limit."""
+        super().check()
+        checks.name("namespace", self.namespace, empty=True)
+        _limit(self.limit)
+
+
+class ListLanes(_Names[tuple[LaneView, ...]], frozen=True, kw_only=True):
+    """Return lanes that were ever used, by name; of one namespace without saying since when the oldest waits."""
+
+    after: str = ""
+    """The last lane that was seen."""
+
+    def check(self) -> None:
+        """Check the cursor."""
+        super().check()
+        checks.text("after", self.after, max_bytes=MAX_NAME_BYTES, empty=True)
+
+
+class ListWorkers(_Names[tuple[Worker, ...]], frozen=True, kw_only=True):
+    """Return workers that live now, by namespace and instance."""
+
+    after: tuple[str, str] = ("", "")
+    """Namespace and instance of the last worker that was seen; in one namespace only the instance counts."""
+
+    def check(self) -> None:
+        """Check the cursor."""
+        super().check()
+        if len(self.after) != 2:
+            raise invalid("after", "give the namespace and the instance of the last worker that was seen")
+        for part in self.after:
+            checks.text("after", part, max_bytes=MAX_NAME_BYTES, empty=True)
+
+
+class CountExecutions(Question[tuple[tuple[Public, int], ...]], frozen=True, kw_only=True):
+    """Return how many executions are in which state; states without any are left out."""
 
     namespace: str = ""
-    """Only what this one has in them, without saying since when the oldest waits."""
+    """Only of this one; empty: of all."""
 
     def check(self) -> None:
         """Check the name."""
@@ -519,8 +564,21 @@ class ListLanes(Question[tuple[LaneView, ...]], frozen=True, kw_only=True):
         checks.name("namespace", self.namespace, empty=True)
 
 
-class ListWorkers(Question[tuple[Worker, ...]], frozen=True, kw_only=True):
-    """Return the workers that live now, by instance."""
+class CountLeases(Question[tuple[int, ...]], frozen=True, kw_only=True):
+    """Return how many leases each of some worker instances holds."""
+
+    worker_instance_ids: tuple[str, ...]
+    namespace: str = ""
+    """Only leases of work of this one; empty: of all."""
+
+    def check(self) -> None:
+        """Check the names."""
+        super().check()
+        checks.name("namespace", self.namespace, empty=True)
+        if len(self.worker_instance_ids) > PAGE_MAX:
+            raise invalid("worker_instance_ids", f"name at most {PAGE_MAX}")
+        for each in self.worker_instance_ids:
+            checks.worker("worker_instance_ids", each)
 
 
 class ListLeases(Question[tuple[str, ...]], frozen=True, kw_only=True):

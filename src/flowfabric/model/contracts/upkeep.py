@@ -11,7 +11,7 @@ from flowfabric.model.contracts.base import Command, ExecutionCommand, Need
 from flowfabric.model.contracts.create import AlreadySatisfied
 from flowfabric.model.contracts.waiting import KEYRING
 from flowfabric.model.errors import invalid
-from flowfabric.model.limits import LIVENESS_MS, MAX_INT, MAX_LANES_PER_CLAIM
+from flowfabric.model.limits import LIVENESS_MS, MAX_LANES_PER_CLAIM, MAX_LIVENESS_MS
 from flowfabric.model.redaction import hide, shown, shown_text
 from flowfabric.model.tokens import AlreadySeeded, Noop, Rotated, Seeded
 
@@ -109,6 +109,8 @@ class RegisterWorker(_WorkerCommand, frozen=True, kw_only=True):
     lanes: tuple[str, ...]
     capabilities: tuple[str, ...] = ()
     liveness_ttl_ms: int = LIVENESS_MS
+    kinds: tuple[str, ...] | None = None
+    """What it takes, until its first claim says so; None: any kind."""
 
     def check(self) -> None:
         """Check every field."""
@@ -119,7 +121,8 @@ class RegisterWorker(_WorkerCommand, frozen=True, kw_only=True):
         for lane in self.lanes:
             checks.lane(lane, "lanes")
         checks.worker_capabilities(self.capabilities)
-        checks.integer("liveness_ttl_ms", self.liveness_ttl_ms, 1, MAX_INT)
+        checks.integer("liveness_ttl_ms", self.liveness_ttl_ms, 1, MAX_LIVENESS_MS)
+        checks.kinds(self.kinds)
 
 
 class HeartbeatWorker(_WorkerCommand, frozen=True, kw_only=True):

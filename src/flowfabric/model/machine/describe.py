@@ -6,18 +6,17 @@ somebody looks.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec.structs import replace
 
-from flowfabric.model.checks import missing_capabilities
 from flowfabric.model.conditions import OPERATOR_ONLY, TIMEOUT_ONLY, Condition, referenced_keys
-from flowfabric.model.contracts.reads import Because, Describe, Description
+from flowfabric.model.contracts.reads import Because, Describe, Description, Facts
 from flowfabric.model.evaluation import satisfiers
 from flowfabric.model.machine.claim import lost_reason
-from flowfabric.model.machine.workers import alive
+from flowfabric.model.machine.serving import Queue, crew_of, queue_of
 from flowfabric.model.machine.workspace import Workspace, granted, step
-from flowfabric.model.records import Execution, Lane, Suspension, Worker
+from flowfabric.model.records import Execution, Lane, Suspension
 from flowfabric.model.state import Blocking, Eligibility, Ownership, Phase
 from flowfabric.model.times import moment, span
 
@@ -42,61 +41,25 @@ _ENDS: Final = {
 """What becomes of a wait that nobody ends."""
 
 
-class _Queue(NamedTuple):
-    """What stands between claimable work and a worker."""
-
-    eligibility: Eligibility
-    blocking: Blocking
-    detail: str
-
-
 @step(Describe)
 def describe(space: Workspace, question: Describe) -> Description:
     """Show one execution together with what its lane and the living workers make of it."""
     run = space.execution(question.execution_id)
     lane: Lane | None = space.get("lane", run.lane_id)
-    known: tuple[Worker, ...] = space.get("workers")
-    workers = tuple(worker for worker in known if alive(worker, space.now) and _serves(worker, run))
-    queue = _queue(run, lane, workers, space.now)
+    crew = crew_of(space, run)
+    queue = queue_of(run, lane, crew, space.now)
     shown = run
     if run.lifecycle_phase is Phase.RUNNABLE and run.eligibility_state is Eligibility.NOW:
         shown = replace(run, eligibility_state=queue.eligibility, blocking_reason=queue.blocking)
-    return Description(shown, _because(space, run, queue), lane, workers)
+    return Description(shown, _because(space, run, queue), lane, crew.size)
 
 
-def _serves(worker: Worker, run: Execution) -> bool:
-    return run.lane_id in worker.lanes
-
-
-def _queue(run: Execution, lane: Lane | None, workers: tuple[Worker, ...], now: int) -> _Queue:
-    if lane is not None and lane.paused_at:
-        why = f": {lane.pause_reason}" if lane.pause_reason else ""
-        detail = f"lane {run.lane_id} is paused {_since(lane.paused_at, now)}{why}"
-        return _Queue(Eligibility.LANE, Blocking.POLICY, detail)
-    living = f"{_count(len(workers), 'live worker')} on lane {run.lane_id}"
-    required = run.required_capabilities
-    able = sum(not missing_capabilities(required, worker.capabilities) for worker in workers)
-    if workers and not able:
-        return _Queue(Eligibility.ROUTE, Blocking.CAPABLE_WORKER, f"{_lacks(required, workers)}; {living}")
-    if able < len(workers):
-        living = f"{living}, {able} of them able to run it"
-    return _Queue(Eligibility.NOW, Blocking.WORKER, living)
-
-
-def _lacks(required: tuple[str, ...], workers: tuple[Worker, ...]) -> str:
-    offered = {token for worker in workers for token in worker.capabilities}
-    missing = missing_capabilities(required, offered)
-    if missing:
-        return f"needs {', '.join(missing)}, which no live worker has"
-    return f"needs {', '.join(required)}, which no live worker has all together"
-
-
-def _because(space: Workspace, run: Execution, queue: _Queue) -> tuple[Because, ...]:
+def _because(space: Workspace, run: Execution, queue: Queue) -> tuple[Because, ...]:
     if run.lifecycle_phase is Phase.TERMINAL or run.ownership_state is Ownership.LEASED:
         return ()
     if run.lifecycle_phase is Phase.SUSPENDED:
         return (_suspended(space, run),)
-    last = Because(str(queue.blocking), queue.detail)
+    last = queue.because
     if run.lifecycle_phase is Phase.ACTIVE:
         return (_lost(run, space.now), *_promised(run, space.now), last)
     if run.eligibility_state is Eligibility.NOW:
@@ -108,8 +71,9 @@ def _lost(run: Execution, now: int) -> Because:
     at = run.lease_revoked_at or run.lease_expired_at
     holder = f"{run.current_worker_id} ({run.current_worker_instance_id})"
     return Because(
-        lost_reason(run), f"the lease of {holder} is gone {_since(at, now)}; waits to be reclaimed"
-    )
+        lost_reason(run), f"the lease of {holder} is gone {_since(at, now)}; waits to be reclaimed",
+        {"worker_id": run.current_worker_id, "worker_instance_id": run.current_worker_instance_id, "since": at},
+    )  # fmt: skip
 
 
 def _promised(run: Execution, now: int) -> tuple[Because, ...]:
@@ -117,7 +81,10 @@ def _promised(run: Execution, now: int) -> tuple[Because, ...]:
         return ()
     grant = run.grant[0]
     holder = f"{grant.worker_id} ({grant.worker_instance_id})"
-    return (Because("grant_held", f"promised to {holder} {_until(grant.expires_at, now)}"),)
+    data: Facts = {
+        "worker_id": grant.worker_id, "worker_instance_id": grant.worker_instance_id, "until": grant.expires_at,
+    }  # fmt: skip
+    return (Because("grant_held", f"promised to {holder} {_until(grant.expires_at, now)}", data),)
 
 
 def _held_back(run: Execution, now: int) -> Because:
@@ -128,17 +95,18 @@ def _held_back(run: Execution, now: int) -> Because:
     if run.blocking_detail:
         words = f"{words}: {run.blocking_detail}"
     if run.eligibility_state is Eligibility.UNTIL_TIME:
-        return Because(str(run.blocking_reason), f"{words} {_until(run.delay_until, now)}")
-    return Because(
-        str(run.blocking_reason), f"{words}, {_since(run.blocked_at or run.last_transition_at, now)}"
-    )
+        return Because(
+            str(run.blocking_reason), f"{words} {_until(run.delay_until, now)}", {"until": run.delay_until}
+        )
+    since = run.blocked_at or run.last_transition_at
+    return Because(str(run.blocking_reason), f"{words}, {_since(since, now)}", {"since": since})
 
 
 def _suspended(space: Workspace, run: Execution) -> Because:
     suspension: Suspension = space.get("suspension", run.execution_id)
     ends = run.suspension_timeout_at
     if suspension.condition.names == (TIMEOUT_ONLY,) and ends:
-        return Because(str(run.blocking_reason), f"sleeps {_until(ends, space.now)}")
+        return Because(str(run.blocking_reason), f"sleeps {_until(ends, space.now)}", {"until": ends})
     words = f"waits for {_awaited(suspension.condition)} {_since(suspension.created_at, space.now)}"
     came = len(satisfiers(suspension.condition))
     if came:
@@ -146,7 +114,10 @@ def _suspended(space: Workspace, run: Execution) -> Because:
     if ends:
         then = _ENDS.get(suspension.timeout_behavior, suspension.timeout_behavior)
         words = f"{words}; if nothing comes, it {then} at {_then(ends, space.now)}"
-    return Because(str(run.blocking_reason), words)
+    data: Facts = {
+        "since": suspension.created_at, "waitpoint_id": suspension.waitpoint_id,
+    }  # fmt: skip
+    return Because(str(run.blocking_reason), words, data | ({"until": ends} if ends else {}))
 
 
 def _awaited(condition: Condition) -> str:

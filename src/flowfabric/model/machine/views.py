@@ -8,6 +8,8 @@ from msgspec.structs import asdict
 
 from flowfabric.model.contracts.lease import StepView
 from flowfabric.model.contracts.reads import (
+    CountExecutions,
+    CountLeases,
     DuePage,
     ExecutionPage,
     FeedPage,
@@ -48,7 +50,6 @@ from flowfabric.model.indexes import score
 from flowfabric.model.limits import MAX_INT
 from flowfabric.model.machine.steps import first_that_fit, step_view
 from flowfabric.model.machine.streams import forgotten
-from flowfabric.model.machine.workers import alive
 from flowfabric.model.machine.workspace import Workspace, step
 from flowfabric.model.records import (
     Attempt,
@@ -242,8 +243,8 @@ def read_feed(space: Workspace, question: ReadFeed) -> FeedPage:
 
 @step(ListLanes)
 def list_lanes(space: Workspace, question: ListLanes) -> tuple[LaneView, ...]:
-    """Return every lane with its counts and whether it is paused."""
-    rows = sorted(space.get("lanes", question.namespace))
+    """Return a page of lanes with their counts and whether they are paused."""
+    rows = space.get("lanes", question.namespace, question.after, question.limit)
     lanes: list[Lane | None] = space.several("lane", ((lane_id,) for lane_id, _, _ in rows))
     return tuple(
         LaneView(
@@ -258,11 +259,25 @@ def list_lanes(space: Workspace, question: ListLanes) -> tuple[LaneView, ...]:
 
 
 @step(ListWorkers)
-def list_workers(space: Workspace, _: ListWorkers) -> tuple[Worker, ...]:
-    """Return the workers that live now."""
-    workers: tuple[Worker, ...] = space.get("workers")
-    living = (worker for worker in workers if alive(worker, space.now))
-    return tuple(sorted(living, key=lambda worker: (worker.worker_instance_id, worker.namespace)))
+def list_workers(space: Workspace, question: ListWorkers) -> tuple[Worker, ...]:
+    """Return a page of the workers that live now."""
+    namespace, instance = question.after
+    after = (question.namespace or namespace, instance)
+    workers: tuple[Worker, ...] = space.get("workers", question.namespace, *after, question.limit)
+    return workers
+
+
+@step(CountExecutions)
+def count_executions(space: Workspace, question: CountExecutions) -> tuple[tuple[Public, int], ...]:
+    """Return the counts that are kept."""
+    return tuple(sorted((state, n) for state, n in space.get("totals", question.namespace) if n))
+
+
+@step(CountLeases)
+def count_leases(space: Workspace, question: CountLeases) -> tuple[int, ...]:
+    """Return how many entries the indexes of leases have."""
+    asked = ((each, question.namespace) for each in question.worker_instance_ids)
+    return tuple(space.several("held", asked))
 
 
 @step(ListLeases)

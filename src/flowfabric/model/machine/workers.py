@@ -15,9 +15,8 @@ from flowfabric.model.contracts.upkeep import (
     RegisterWorker,
 )
 from flowfabric.model.errors import invalid
-from flowfabric.model.limits import MAX_INT
 from flowfabric.model.machine.workspace import Workspace, step
-from flowfabric.model.presence import presence, presence_key, unwritten
+from flowfabric.model.presence import alive, expires_at, presence, presence_key, unwritten
 from flowfabric.model.records import VERSION, Worker
 
 
@@ -31,10 +30,10 @@ def register_worker(space: Workspace, command: RegisterWorker) -> Registered | R
     worker = Worker(
         VERSION, command.worker_id, command.worker_instance_id, command.namespace,
         tuple(sorted(set(command.lanes))), worker_capabilities(command.capabilities), space.now,
-        command.liveness_ttl_ms, registered_at or space.now,
+        command.liveness_ttl_ms, registered_at or space.now, tuple(sorted(set(command.kinds or ()))),
     )  # fmt: skip
     _write(space, command, worker)
-    return Refreshed(_expires_at(worker)) if registered_at else Registered()
+    return Refreshed(expires_at(worker)) if registered_at else Registered()
 
 
 @step(HeartbeatWorker)
@@ -45,7 +44,7 @@ def heartbeat_worker(space: Workspace, command: HeartbeatWorker) -> Refreshed | 
         return NotRegistered()
     worker = replace(known, last_heartbeat_at=space.now)
     _write(space, command, worker)
-    return Refreshed(_expires_at(worker))
+    return Refreshed(expires_at(worker))
 
 
 @step(MarkWorkerDead)
@@ -55,15 +54,6 @@ def mark_worker_dead(space: Workspace, command: MarkWorkerDead) -> Marked | NotR
         return NotRegistered()
     _write(space, command, None)
     return Marked()
-
-
-def alive(worker: Worker, now: int) -> bool:
-    """Whether a worker was heard of lately enough."""
-    return _expires_at(worker) > now
-
-
-def _expires_at(worker: Worker) -> int:
-    return min(worker.last_heartbeat_at + worker.liveness_ttl_ms, MAX_INT)
 
 
 def _living(space: Workspace, command: RegisterWorker | HeartbeatWorker | MarkWorkerDead) -> Worker | None:

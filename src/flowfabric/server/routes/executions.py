@@ -9,10 +9,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from flowfabric.model import checks
 from flowfabric.model.contracts.create import CreateExecution, Duplicate
-from flowfabric.model.contracts.reads import Describe, GetResult, ListWaitpoints, ReadToken
+from flowfabric.model.contracts.reads import Describe, GetExecution, GetResult, ListWaitpoints, ReadToken
 from flowfabric.model.errors import FlowFabricError, NotFound
 from flowfabric.model.records import Execution
-from flowfabric.model.state import Public
+from flowfabric.model.state import Eligibility, Phase, Public
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.errors import BAD_SHAPE, HttpError, unprocessable
 from flowfabric.server.forms import (
@@ -115,9 +115,14 @@ def _without_nulls(value: dict[str, Any]) -> dict[str, Any]:
 async def _described(call: Call) -> Execution:
     execution_id = call.execution_id
     try:
-        return (await call.read(Describe(execution_id=execution_id))).run
+        run = await call.read(GetExecution(execution_id=execution_id))
+        if run.lifecycle_phase is Phase.RUNNABLE and run.eligibility_state is Eligibility.NOW:
+            return (
+                await call.read(Describe(execution_id=execution_id))
+            ).run  # as its lane and workers let it
     except NotFound as error:
         raise execution_not_found(execution_id) from error
+    return run
 
 
 @endpoint("GET", "/v1/executions/{id}", Need.READ, classic=True)

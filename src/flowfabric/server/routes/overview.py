@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
 from flowfabric import __version__
 from flowfabric.model.contracts.reads import (
+    PAGE_MAX,
+    CountExecutions,
+    CountLeases,
     GetExecution,
     LaneView,
     ListLanes,
-    ListLeases,
     ListWorkers,
     ReadInbox,
     WaitpointView,
@@ -29,7 +30,6 @@ from flowfabric.server.routing import endpoint
 from flowfabric.server.shapes import present, waitpoint
 from flowfabric.storage.resolve import family
 
-T = TypeVar("T")
 _INBOX = "inbox"
 
 
@@ -40,22 +40,18 @@ class NamesQuery(Struct, frozen=True):
     cursor: str = ""
 
 
-def _page_of(
-    items: Iterable[T], name: Callable[[T], str], asked: NamesQuery
-) -> tuple[Sequence[T], str | None]:
-    later = sorted((each for each in items if name(each) > asked.cursor), key=name)
-    page = later[: asked.limit]
-    return page, name(page[-1]) if len(later) > len(page) else None
-
-
 @endpoint("GET", "/v1/lanes", Need.READ, query=NamesQuery, bound=True)
 async def lanes(call: Call) -> Answer:
     """List lanes with what is in them; configured lanes are there from the start."""
     now = call.store.now()
-    known = {name: LaneView(name, (), 0, 0, "") for name in call.server.settings.lanes}
-    found = await call.read(ListLanes(namespace=call.principal.namespace))
+    limit, after = call.query.limit, call.query.cursor
+    asked = min(limit + 1, PAGE_MAX)
+    configured = (name for name in call.server.settings.lanes if name > after)
+    known = {name: LaneView(name, (), 0, 0, "") for name in configured}
+    found = await call.read(ListLanes(namespace=call.principal.namespace, after=after, limit=asked))
     known |= {lane.lane_id: lane for lane in found}
-    page, cursor = _page_of(known.values(), lambda lane: lane.lane_id, call.query)
+    page = [known[name] for name in sorted(known)][:limit]
+    more = len(known) > limit or len(found) == PAGE_MAX
     shown = [
         {
             "lane_id": lane.lane_id,
@@ -66,19 +62,22 @@ async def lanes(call: Call) -> Answer:
         | present(paused_at=lane.paused_at, pause_reason=lane.pause_reason)
         for lane in page
     ]
-    return Answer({"lanes": shown, "next_cursor": cursor})
+    return Answer({"lanes": shown, "next_cursor": page[-1].lane_id if more else None})
 
 
 @endpoint("GET", "/v1/workers", Need.READ, query=NamesQuery, bound=True)
 async def workers(call: Call) -> Answer:
-    """List the workers that live now."""
+    """List the workers that live now, by namespace and instance."""
     bound = call.principal.namespace
-    living = [worker for worker in await call.read(ListWorkers()) if bound in {"", worker.namespace}]
-    page, cursor = _page_of(living, lambda each: f"{each.worker_instance_id} {each.namespace}", call.query)
-    held = await asyncio.gather(
-        *(call.read(ListLeases(worker_instance_id=worker.worker_instance_id)) for worker in page)
-    )
-    shown = [_worker(worker, len(leases)) for worker, leases in zip(page, held, strict=True)]
+    after, _, instance = call.query.cursor.rpartition(" ")  # no instance has a blank in its name
+    asked = min(call.query.limit + 1, PAGE_MAX)
+    found = await call.read(ListWorkers(namespace=bound, after=(after, instance), limit=asked))
+    page = found[: call.query.limit]
+    ids = tuple(worker.worker_instance_id for worker in page)
+    held = await call.read(CountLeases(worker_instance_ids=ids, namespace=bound))
+    more = len(found) > len(page) or len(found) == PAGE_MAX
+    cursor = f"{page[-1].namespace} {page[-1].worker_instance_id}" if more else None
+    shown = [_worker(worker, leases) for worker, leases in zip(page, held, strict=True)]
     return Answer({"workers": shown, "next_cursor": cursor})
 
 
@@ -89,6 +88,7 @@ def _worker(worker: Worker, leases: int) -> dict[str, Any]:
         "namespace": worker.namespace,
         "lanes": worker.lanes,
         "capabilities": worker.capabilities,
+        "kinds": worker.kinds or None,
         "leases_held": leases,
         "last_heartbeat_at": worker.last_heartbeat_at,
         "last_heartbeat_ms": worker.last_heartbeat_at,
@@ -138,14 +138,15 @@ async def _letter(call: Call, view: WaitpointView, now: int) -> dict[str, Any] |
 async def stats(call: Call) -> Answer:
     """Count executions by state, and say how busy this server was in the last minute."""
     counts: Counter[str] = Counter({str(state): 0 for state in Public})
-    for lane in await call.read(ListLanes(namespace=call.principal.namespace)):
-        counts.update({str(state): count for state, count in lane.counts})
+    bound = call.principal.namespace
+    for state, count in await call.read(CountExecutions(namespace=bound)):
+        counts[str(state)] = count
     tally = call.server.tally
     return Answer(
         {
             "counts": counts,
             "total": counts.total(),
-            "rates": tally.rates(),
+            "rates": tally.rates(bound),
             "backend": family(call.server.settings.store),
             "partitions": call.store.partitions,
             "version": __version__,

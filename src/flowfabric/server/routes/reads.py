@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
 from flowfabric.engine import wait_until_ended
 from flowfabric.model.contracts.reads import (
@@ -177,14 +178,14 @@ async def explain(call: Call) -> Answer:
     run = described.run
     because = _because(described)
     if run.lifecycle_phase is Phase.TERMINAL:
-        because = [{"reason": "ended", "detail": f"it has ended: {run.public_state}"}]
+        because = [{"reason": "ended", "detail": f"it has ended: {run.public_state}", "data": {}}]
     return Answer(
         {
             "execution_id": run.execution_id,
             "public_state": run.public_state,
             "runnable": _unhindered(run),
             "because": because,
-            "live_workers": len(described.live_workers),
+            "live_workers": described.live_workers,
             "lane_paused": bool(described.lane is not None and described.lane.paused_at),
         }
     )
@@ -197,8 +198,8 @@ def _unhindered(run: Execution) -> bool:
     return run.lifecycle_phase is Phase.RUNNABLE and run.eligibility_state is Eligibility.NOW
 
 
-def _because(described: Description) -> list[dict[str, str]]:
-    return [{"reason": each.reason, "detail": each.detail} for each in described.because]
+def _because(described: Description) -> list[dict[str, Any]]:
+    return [asdict(each) for each in described.because]
 
 
 class WaitQuery(Struct, frozen=True):

@@ -21,6 +21,7 @@ class Registration(Struct, frozen=True):
     lanes: tuple[str, ...]
     capabilities: tuple[str, ...] = ()
     liveness_ttl_ms: Integer = LIVENESS_MS
+    kinds: tuple[str, ...] | None = None
     namespace: str | None = None
 
 
@@ -47,7 +48,7 @@ async def register(call: Call) -> Answer:
         RegisterWorker(
             worker_id=call.path["worker_id"], worker_instance_id=body.worker_instance_id,
             namespace=call.namespace(body.namespace), lanes=body.lanes, capabilities=body.capabilities,
-            liveness_ttl_ms=body.liveness_ttl_ms, actor=call.actor,
+            liveness_ttl_ms=body.liveness_ttl_ms, kinds=body.kinds, actor=call.actor,
         )
     )  # fmt: skip
     until = (("x-next-expiry-ms", str(outcome.next_expiry)),) if isinstance(outcome, Refreshed) else ()

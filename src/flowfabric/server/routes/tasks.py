@@ -62,7 +62,7 @@ async def take_tasks(call: Call) -> Answer:
         if not asked.claim_id:  # else a repeat gets the same
             await _give_back(call, claimed)
         raise
-    call.server.tally.note(claimed)
+    call.server.tally.note(claim, claimed)
     return Answer(raw=data)
 
 

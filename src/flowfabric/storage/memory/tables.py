@@ -31,7 +31,7 @@ from flowfabric.model.listing import (
 )
 from flowfabric.model.machine import Effect, Head, Wishes, Workspace
 from flowfabric.model.machine.steps import head_of
-from flowfabric.model.presence import forget_at, presence, presence_key
+from flowfabric.model.presence import MOST_GROUPS, Group, Serving, alive, presence, presence_key
 from flowfabric.model.records import Event, Execution, Frame, Memo, Route, Worker
 from flowfabric.model.state import Public
 from flowfabric.storage.base import Dump
@@ -58,6 +58,8 @@ class Tables:
         self.frames: dict[tuple[str, int], list[Frame]] = defaultdict(list)
         self.waitpoint_order: dict[tuple[str, str], int] = {}
         self.waitpoint_count = 0
+        self._now = 0
+        """When the present question is asked."""
 
     @property
     def runs(self) -> list[Execution]:
@@ -68,6 +70,7 @@ class Tables:
 
     def load(self, space: Workspace, wishes: Wishes) -> None:
         """Tell the workspace what it wishes to know."""
+        self._now = space.now
         for need in wishes.needs:
             space.learn(need, self._answer(need))
         for head, count in wishes.heads.items():
@@ -195,19 +198,43 @@ class Tables:
     def _feed_bounds(self) -> tuple[int, int]:
         return self.feed_floor, self.feed_position
 
-    def _workers(self) -> tuple[Worker, ...]:
-        return tuple(self.records["worker"][key] for key in sorted(self.records["worker"]))
+    def _held(self, instance: str, namespace: str) -> int:
+        runs = (self.records["execution"][held,] for held in self._leases(instance, None))
+        return sum(namespace in {"", run.namespace} for run in runs)
 
-    def _lanes(self, namespace: str) -> tuple[tuple[str, tuple[tuple[Public, int], ...], int], ...]:
+    def _living(self) -> list[Worker]:
+        known: list[Worker] = [self.records["worker"][key] for key in sorted(self.records["worker"])]
+        return [worker for worker in known if alive(worker, self._now)]
+
+    def _workers(self, namespace: str, *after_and_limit: Any) -> tuple[Worker, ...]:
+        *after, limit = after_and_limit
+        living = (worker for worker in self._living() if namespace in {"", worker.namespace})
+        later = [each for each in living if (each.namespace, each.worker_instance_id) > tuple(after)]
+        return tuple(later[:limit])
+
+    def _serving(self, namespace: str, lane_id: str) -> Serving:
+        living = [each for each in self._living() if each.namespace == namespace and lane_id in each.lanes]
+        groups = Counter((worker.capabilities, worker.kinds) for worker in living)
+        found = tuple(Group(*words, n) for words, n in groups.items())
+        return Serving(found[:MOST_GROUPS], len(found) <= MOST_GROUPS)
+
+    def _totals(self, namespace: str) -> tuple[tuple[Public, int], ...]:
+        runs = (run for run in self.runs if namespace in {"", run.namespace})
+        return tuple(Counter(run.public_state for run in runs).items())
+
+    def _lanes(
+        self, namespace: str, after: str, limit: int
+    ) -> tuple[tuple[str, tuple[tuple[Public, int], ...], int], ...]:
         if namespace:
             counted: dict[str, Counter[Public]] = defaultdict(Counter)
             for run in self.runs:
-                if run.namespace == namespace:
+                if run.namespace == namespace and run.lane_id > after:
                     counted[run.lane_id][run.public_state] += 1
-            return tuple((name, tuple(sorted(counts.items())), 0) for name, counts in sorted(counted.items()))
-        names = self.lanes | {key[0] for key in self.records["lane"]}
+            rows = [(name, tuple(sorted(counts.items())), 0) for name, counts in sorted(counted.items())]
+            return tuple(rows[:limit])
+        names = {name for name in self.lanes | {key[0] for key in self.records["lane"]} if name > after}
         rows = []
-        for name in sorted(names):
+        for name in sorted(names)[:limit]:
             runs = [run for run in self.runs if run.lane_id == name]
             counts = Counter(run.public_state for run in runs)
             oldest = [run.created_at for run in runs if run.public_state is Public.WAITING]
@@ -296,7 +323,7 @@ class Tables:
         for key in gone:
             del memos[key]
         workers: dict[tuple[Any, ...], Worker] = self.records["worker"]
-        dead = [key for key, worker in workers.items() if forget_at(worker) <= now]
+        dead = [key for key, worker in workers.items() if not alive(worker, now)][:limit]
         for key in dead:
             del workers[key]
         return len(gone) + len(dead) + self._forget_past(now - FEED_AFTER_PURGE_MS, limit)

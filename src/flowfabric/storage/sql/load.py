@@ -18,7 +18,8 @@ from flowfabric.model.listing import (
     rows_to_look_at,
 )
 from flowfabric.model.machine import Head, Wishes, Workspace
-from flowfabric.model.records import Execution, Payload, Route
+from flowfabric.model.presence import MOST_GROUPS, Group, Serving
+from flowfabric.model.records import Execution, Payload, Route, Worker
 from flowfabric.model.state import Public
 from flowfabric.storage.sql.codec import decode
 from flowfabric.storage.sql.memory import Memory
@@ -206,21 +207,59 @@ class Loader:
     def _lanes(self, keys: list[Row]) -> Plan[None]:
         for key in keys:
             # A namespace has no index of its own work by age: then nobody is told since when the oldest waits.
-            which = "tallies of namespace" if key[0] else "tallies"
-            (tallies,) = yield Fetch(which, [key if key[0] else ()])
+            namespace, after, limit = key
+            of, scope = (" of namespace", (namespace,)) if namespace else ("", ())
+            (names,) = yield Fetch(f"lane names{of}", [(*scope, after, limit)])
+            if not namespace:
+                (others,) = yield Fetch("lane records", [(after, limit)])
+                names = sorted({*names, *others})[:limit]
             counts: dict[str, list[tuple[Public, int]]] = defaultdict(list)
-            for lane, state, n in tallies:
-                counts[lane].append((Public(state), n))
-            names: list[Row] = [(lane,) for lane in counts]
-            oldest: list[list[Row]] = [[] for _ in counts]
-            if not key[0]:
-                (names,) = yield Fetch("lane names", [()])
+            if names:
+                (tallies,) = yield Fetch(f"tallies{of}", [(*scope, *names[0], *names[-1])])
+                for lane, state, n in tallies:
+                    counts[lane].append((Public(state), n))
+            oldest: list[list[Row]] = [[] for _ in names]
+            if not namespace:
                 oldest = yield Fetch("oldest waiting", names)
             lanes = tuple(
                 (lane, tuple(counts[lane]), rows[0][0] if rows else 0)
                 for (lane,), rows in zip(names, oldest, strict=True)
             )
             self.space.learn(("lanes", key), lanes)
+
+    def _workers(self, keys: list[Row]) -> Plan[None]:
+        for key in keys:
+            namespace, after_namespace, after, limit = key
+            if namespace:
+                question = Fetch("workers of namespace", [(self.space.now, namespace, after, limit)])
+            else:
+                question = Fetch("workers", [(self.space.now, after_namespace, after, limit)])
+            (rows,) = yield question
+            self.space.learn(("workers", key), tuple(decode("worker", row[0]) for row in rows))
+
+    def _serving(self, keys: list[Row]) -> Plan[None]:
+        """Count the workers of a lane that take the same; one of each group says what that is."""
+        for key in keys:
+            (rows,) = yield Fetch("serving", [(*key, self.space.now, MOST_GROUPS + 1)])
+            some = rows[:MOST_GROUPS]
+            answers = yield Fetch("worker", [(key[0], instance) for _, instance in some])
+            workers: list[Worker] = [decode("worker", found[0][0]) for found in answers]
+            groups = [
+                Group(one.capabilities, one.kinds, n) for (n, _), one in zip(some, workers, strict=True)
+            ]
+            self.space.learn(("serving", key), Serving(tuple(groups), len(rows) == len(some)))
+
+    def _held(self, keys: list[Row]) -> Plan[None]:
+        for key in keys:
+            instance, namespace = key
+            question = Fetch("held of namespace", [key]) if namespace else Fetch("held", [(instance,)])
+            (((n,),),) = yield question
+            self.space.learn(("held", key), n)
+
+    def _totals(self, keys: list[Row]) -> Plan[None]:
+        answers = yield Fetch("totals", keys)
+        for key, rows in zip(keys, answers, strict=True):
+            self.space.learn(("totals", key), tuple((Public(state), n) for state, n in rows))
 
     def _due(self, keys: list[Row]) -> Plan[None]:
         for key in keys:
@@ -309,9 +348,12 @@ _SPECIAL: Final[dict[str, Callable[[Loader, list[Row]], Plan[None]]]] = {
     "leases": Loader._leases,  # noqa: SLF001
     "history": _tuple_of("history", "history"),
     "frames": _tuple_of("frames", "frame"),
-    "workers": _tuple_of("workers", "worker"),
     "heads": Loader._heads,  # noqa: SLF001
     "steps": Loader._steps,  # noqa: SLF001
+    "workers": Loader._workers,  # noqa: SLF001
+    "serving": Loader._serving,  # noqa: SLF001
+    "held": Loader._held,  # noqa: SLF001
+    "totals": Loader._totals,  # noqa: SLF001
     "inbox": Loader._inbox,  # noqa: SLF001
     "feed": Loader._feed,  # noqa: SLF001
     "feed_bounds": Loader._feed_bounds,  # noqa: SLF001

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import Any, Final
 
 from msgspec.structs import astuple
@@ -11,8 +12,8 @@ from msgspec.structs import astuple
 from flowfabric.model.indexes import Placement, claimable, opens, route_of
 from flowfabric.model.machine import Effect, Move, Workspace
 from flowfabric.model.machine.steps import head_of
-from flowfabric.model.presence import forget_at, presence, presence_key, unwritten
-from flowfabric.model.records import Event, Execution, Payload, Route
+from flowfabric.model.presence import expires_at, presence, presence_key, unwritten
+from flowfabric.model.records import Event, Execution, Payload, Route, Worker
 from flowfabric.storage.sql.codec import decode, encode
 from flowfabric.storage.sql.load import SEPARATOR
 from flowfabric.storage.sql.memory import Memory
@@ -112,6 +113,7 @@ class Saver:
         counts = [(*key, n) for key, n in tallies.items() if n]
         if counts:
             yield Write("add tally", counts)
+            yield Write("add total", _totals(tallies))
         queues: list[Row] = []
         for route, n in waiting.items():
             if n:
@@ -196,9 +198,10 @@ class Saver:
                 self.memory.seen.pop((key[0], key[1]), None)
             else:
                 self.memory.seen[key[0], key[1]] = new
-        put = [(*key, forget_at(new), encode(new)) for key, _, new in changes if new is not None]
+        put = [(*key, expires_at(new), encode(new)) for key, _, new in changes if new is not None]
         if put:
             yield Write("put worker", put)
+        yield from _serve(changes)
         gone = [key for key, _, new in changes if new is None]
         if gone:
             yield Write("drop worker", gone)
@@ -257,6 +260,37 @@ class Saver:
                 self.memory.seen[key] = stored
         if written:
             yield from self._workers(list(written.values()))
+
+
+def _totals(tallies: Counter[Row]) -> list[Row]:
+    """Sum up what lanes count, for each namespace and, without a name, for all."""
+    sums: Counter[Row] = Counter()
+    for (_, namespace, state), n in tallies.items():
+        sums[namespace, state] += n
+        sums["", state] += n
+    return [(*key, n) for key, n in sums.items() if n]
+
+
+def _serve(changes: list[Change]) -> Plan[None]:
+    """Bring the index of workers by lane up to date."""
+    put: list[Row] = []
+    gone: set[Row] = set()
+    for key, old, new in changes:
+        if old is not None:
+            gone |= _served(key, old)
+        if new is not None:
+            rows = _served(key, new)
+            put += ((*row, expires_at(new)) for row in rows)
+            gone -= rows
+    if gone:
+        yield Write("drop serving", sorted(gone))
+    if put:
+        yield Write("put serving", put)
+
+
+def _served(key: Row, worker: Worker) -> set[Row]:
+    profile = blake2b(repr((worker.capabilities, worker.kinds)).encode(), digest_size=16).digest()
+    return {(key[0], lane, profile, key[1]) for lane in worker.lanes}
 
 
 Save = Callable[[Saver, list[Change]], Plan[None]]

@@ -63,10 +63,23 @@ FETCH: Final[dict[str, LiteralString]] = {
     "past feed": "select pos, id, namespace, lane, kind, flow_id, rec from past where pos > ? order by pos limit ?",
     "feed_bounds": "select (select value from counter where name = 'feed floor'), "
     "(select value from counter where name = 'history')",
-    "workers": "select rec from worker order by namespace, instance",
-    "tallies": "select lane, state, sum(n) from tally group by lane, state having sum(n) > 0 order by lane, state",
-    "tallies of namespace": "select lane, state, n from tally where namespace = ? and n > 0 order by lane, state",
-    "lane names": "select lane from tally union select id from lane order by 1",
+    "workers": "select rec from worker where expires > ? and (namespace, instance) > (?, ?) "
+    "order by namespace, instance limit ?",
+    "workers of namespace": "select rec from worker where expires > ? and namespace = ? and instance > ? "
+    "order by instance limit ?",
+    "serving": "select count(*), max(instance) from serving where namespace = ? and lane = ? and expires > ? "
+    "group by profile limit ?",
+    "held": "select count(*) from execution where holder = ?",
+    "held of namespace": "select count(*) from execution where holder = ? and namespace = ?",
+    "totals": "select state, n from total where namespace = ?",
+    "tallies": "select lane, state, sum(n) from tally where lane >= ? and lane <= ? "
+    "group by lane, state having sum(n) > 0 order by lane, state",
+    "tallies of namespace": "select lane, state, n from tally "
+    "where namespace = ? and lane >= ? and lane <= ? and n > 0 order by lane, state",
+    "lane names": "select distinct lane from tally where lane > ? order by lane limit ?",
+    "lane records": "select id from lane where id > ? order by id limit ?",
+    "lane names of namespace": "select distinct lane from tally where namespace = ? and n > 0 and lane > ? "
+    "order by lane limit ?",
     "oldest waiting": "select created from execution where lane = ? and state = 'waiting' order by k limit 1",
     "due": "select id, k, rec from execution where due is not null and due <= ? order by due, id limit ?",
     "next due": "select min(due) from execution where due is not null and due > ?",
@@ -148,6 +161,9 @@ WRITE: Final[dict[str, LiteralString]] = {
     "put worker": "insert into worker (namespace, instance, expires, rec) values (?, ?, ?, ?) "
     "on conflict (namespace, instance) do update set expires = excluded.expires, rec = excluded.rec",
     "drop worker": "delete from worker where namespace = ? and instance = ?",
+    "put serving": "insert into serving (namespace, lane, profile, instance, expires) values (?, ?, ?, ?, ?) "
+    "on conflict (namespace, lane, profile, instance) do update set expires = excluded.expires",
+    "drop serving": "delete from serving where namespace = ? and lane = ? and profile = ? and instance = ?",
     "put keyring": "insert into keyring (one, rec) values (1, ?) on conflict (one) do update set rec = excluded.rec",
     "put token": "insert into access (id, rec) values (?, ?) on conflict (id) do update set rec = excluded.rec",
     "drop token": "delete from access where id = ?",
@@ -162,6 +178,8 @@ WRITE: Final[dict[str, LiteralString]] = {
     "drop kind_namespaces": "delete from kind_namespaces where one = 1",
     "add tally": "insert into tally (lane, namespace, state, n) values (?, ?, ?, ?) "
     "on conflict (lane, namespace, state) do update set n = tally.n + excluded.n",
+    "add total": "insert into total (namespace, state, n) values (?, ?, ?) "
+    "on conflict (namespace, state) do update set n = total.n + excluded.n",
     "add waiting": "update route set waiting = waiting + ? where id = ?",
     "add route": "insert into route (lane, kind, capabilities) values (?, ?, ?) "
     "on conflict (lane, kind, capabilities) do nothing",
@@ -174,7 +192,11 @@ OTHER: Final[dict[str, LiteralString]] = {
     "set holder = excluded.holder, until = excluded.until where baton.holder = excluded.holder or baton.until <= ? "
     "returning holder",
     "drop baton": "delete from baton where name = ? and holder = ?",
-    "collect workers": "delete from worker where expires <= ? returning instance",
+    "collect serving": "delete from serving where (namespace, lane, profile, instance) in "
+    "(select namespace, lane, profile, instance from serving where expires <= ? order by expires limit ?) "
+    "returning instance",
+    "collect workers": "delete from worker where (namespace, instance) in "
+    "(select namespace, instance from worker where expires <= ? order by expires limit ?) returning instance",
     "collect": "delete from memo where key in (select key from memo where expires <= ? order by expires limit ?) "
     "returning key",
     "forget past": "delete from past where pos in (select pos from past where gone_at <= ? order by gone_at, pos "

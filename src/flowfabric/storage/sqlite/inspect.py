@@ -150,6 +150,16 @@ def _repair_counts(session: Session, fix: bool) -> list[str]:
             session.rows("delete from tally")
             for row in tallies:
                 session.rows("insert into tally values (?, ?, ?, ?)", row)
+    totals = session.rows(
+        "select namespace, state, sum(n) from tally group by 1, 2 having sum(n) <> 0 "
+        "union all select '', state, sum(n) from tally group by 2 having sum(n) <> 0 order by 1, 2"
+    )
+    if (fix or not wrong) and session.rows("select * from total where n <> 0 order by 1, 2") != totals:
+        wrong.append(f"the totals are not what the tallies imply: {totals}")
+        if fix:
+            session.rows("delete from total")
+            for row in totals:
+                session.rows("insert into total values (?, ?, ?)", row)
     waiting = dict(
         session.rows("select route, count(*) from execution where claim_score is not null group by route")
     )

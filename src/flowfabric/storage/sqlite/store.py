@@ -156,7 +156,8 @@ class SqliteStore(Front):
         """Delete what has expired and is never read again."""
         now = self.now()
         memos = await self._once("collect", now, limit)
-        workers = await self._once("collect workers", now)
+        workers = await self._once("collect workers", now, limit)
+        await self._once("collect serving", now, limit)
         past: int = await self._writer.call(
             lambda session: forget_past(session, now - FEED_AFTER_PURGE_MS, limit)
         )

@@ -26,16 +26,16 @@ from flowfabric.storage.valkey.patience import Patience
 from flowfabric.storage.valkey.servers import check_server
 
 MARKER: Final = "flowfabric-python"
-FORMAT: Final = 4
+FORMAT: Final = 5
 MARK: Final = keys.SINGLE + keys.STORE
 CLUSTER_MARK: Final = keys.COMMON + keys.STORE
 REFERENCE: Final = "ff:config:partitions"
 """A key of the reference's own; beside it, our marker is missing."""
 COMMANDS: Final = (
-    "DEL", "EXISTS", "GET", "HDEL", "HEXISTS", "HGET", "HGETALL", "HINCRBY", "HKEYS", "HMGET", "HSCAN", "HSET",
+    "DEL", "EXISTS", "GET", "HDEL", "HEXISTS", "HGET", "HGETALL", "HINCRBY", "HKEYS", "HLEN", "HMGET", "HSCAN", "HSET",
     "HSETNX", "INCR", "LINDEX", "LRANGE", "MGET", "MSET", "PUBLISH", "PUBSUB", "RPUSH", "SADD", "SCAN", "SET",
     "SISMEMBER", "SMEMBERS", "SREM", "SUBSCRIBE", "TIME", "TYPE", "UNLINK", "UNSUBSCRIBE", "XADD", "XDEL", "XLEN",
-    "XRANGE", "XREVRANGE", "XTRIM", "ZADD", "ZRANGE", "ZREM", "ZSCAN", "ZSCORE",
+    "XRANGE", "XREVRANGE", "XTRIM", "ZADD", "ZCOUNT", "ZRANGE", "ZREM", "ZSCAN", "ZSCORE",
 )  # fmt: skip
 """Everything that is sent, by callers and by functions, on a server that works."""
 RIGHTS: Final = "~ff:* &ff:wake:* +@all -@admin -@dangerous +info"

@@ -32,7 +32,7 @@ from flowfabric.model.errors import FlowFabricError, Infrastructure
 from flowfabric.model.ids import Partitions
 from flowfabric.model.limits import DEFAULT_DEDUP_MS
 from flowfabric.model.policy import parse_policy
-from flowfabric.model.presence import RENOTE_MS, presence_key
+from flowfabric.model.presence import presence_key
 from flowfabric.storage.base import Clock
 from flowfabric.storage.valkey import lists
 from flowfabric.storage.valkey.boot import prepare_cluster
@@ -85,7 +85,7 @@ class ClusterStore(ValkeyStore):
         """The greatest number that was seen: what is asked from now on gets greater ones, on any server."""
         self._hints = Hints()
         self._following = Following(self._wakeups, self._hints)
-        self._signs: dict[tuple[str, str], tuple[Claim, int]] = {}
+        self._signs: dict[tuple[str, str], tuple[Claim, int, int]] = {}
         self._claimer = Claimer(
             cluster, self._layout, self._hints,
             ask=self._ask_in, apply=self.apply, time=self._time, number=lambda: self._number,
@@ -257,10 +257,10 @@ class ClusterStore(ValkeyStore):
     async def _give_sign(self, command: Claim) -> None:
         """Note that a worker lives, unless that was done lately; what was claimed counts even if that fails."""
         who = presence_key(command)
-        last, until = self._signs.get(who, (None, 0))
+        last, since, until = self._signs.get(who, (None, 0, 0))
         now = self.now()
-        same = last is not None and (last.lanes, last.capabilities) == (command.lanes, command.capabilities)
-        if same and until - RENOTE_MS <= now < until:
+        same = last is not None and _takes(last) == _takes(command)
+        if same and since <= now < until:
             return
         fields = call_of(command).arguments[0]
         sign = ("FCALL", "ff_seen", 1, self._layout.common, self._moment(), "0", fields)
@@ -270,7 +270,7 @@ class ClusterStore(ValkeyStore):
             return
         if len(self._signs) >= SIGNS:
             self._signs.clear()
-        self._signs[who] = (command, int(reply[2]))
+        self._signs[who] = (command, int(reply[2]), int(reply[3]))
 
     async def _in_all_homes(self, command: Command[Any], chance: float) -> Any:
         """Decide about a lane, then write it into every partition, where claims look."""
@@ -328,3 +328,7 @@ class ClusterStore(ValkeyStore):
 def _whole(values: list[Any]) -> Any:
     """Return values, or the first error among them."""
     return next((value for value in values if isinstance(value, Exception)), values)
+
+
+def _takes(claim: Claim) -> tuple[object, ...]:
+    return claim.lanes, claim.capabilities, claim.kinds

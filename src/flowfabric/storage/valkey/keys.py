@@ -29,6 +29,7 @@ MEMOS: Final = "memos"
 MEMO: Final = "memo:"
 LANES: Final = "lanes"
 WORKERS: Final = "workers"
+WORKERS_BY_NAME: Final = "workers:names"
 TOKENS: Final = "tokens"
 KEYRING: Final = "keyring"
 KINDS: Final = "kinds"
@@ -173,6 +174,16 @@ def flow(flow_id: str) -> str:
 def leases(instance: str) -> str:
     """Name the leases of a worker instance, in a home."""
     return f"{LEASES}{instance}"
+
+
+def serving(namespace: str, lane_id: str) -> str:
+    """Name the groups of workers of a lane and a namespace that take the same, in the common home."""
+    return f"serving:{namespace}\0{lane_id}"
+
+
+def total(namespace: str) -> str:
+    """Name the counts of a namespace, or of all without a name, in a home."""
+    return f"total:{namespace}"
 
 
 def tail(kind: str, field: bytes) -> tuple[Any, ...]:

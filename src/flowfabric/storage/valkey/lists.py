@@ -145,13 +145,13 @@ def found(layout: Layout, question: FindExecutions) -> Plan[tuple[str, ...]]:
     return found_ids(question, [(run.execution_id, run.namespace) for run in runs])
 
 
-def lanes(layout: Layout, namespace: str) -> Plan[tuple[LaneRow, ...]]:
-    """Read every lane with its counts and, unless it is for one namespace, since when the oldest waits."""
+def lanes(layout: Layout, namespace: str, after: str, limit: int) -> Plan[tuple[LaneRow, ...]]:
+    """Read a page of lanes with their counts and, unless it is for one namespace, since when the oldest waits."""
     tallies, named = yield [(EACH, "HGETALL", keys.TALLY), ("HKEYS", layout.common + keys.LANES)]
     counts: dict[str, dict[Public, int]] = defaultdict(dict)
     moves = [move for flat in tallies.replies for move in zip(flat[::2], flat[1::2], strict=True)]
     for (lane_id, of, state), n in keys.tallied(moves).items():
-        if namespace in {"", of}:
+        if namespace in {"", of} and lane_id > after:
             known = counts[lane_id]
             known[Public(state)] = known.get(Public(state), 0) + n
     shown = {
@@ -159,8 +159,10 @@ def lanes(layout: Layout, namespace: str) -> Plan[tuple[LaneRow, ...]]:
         for lane_id, found in counts.items()
     }
     if namespace:
-        return tuple((lane_id, found, 0) for lane_id, found in sorted(shown.items()) if found)
-    names = sorted({*shown, *(name.decode() for name in named)})
+        rows = [(lane_id, found, 0) for lane_id, found in sorted(shown.items()) if found]
+        return tuple(rows[:limit])
+    others = (name for name in map(bytes.decode, named) if name > after)
+    names = sorted({*shown, *others})[:limit]
     oldest = yield from _oldest_waiting(names)
     return tuple((name, shown.get(name, ()), oldest[name]) for name in names)
 

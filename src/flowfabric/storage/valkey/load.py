@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
 from flowfabric.model.contracts.base import Need
 from flowfabric.model.contracts.reads import FeedEntry
 from flowfabric.model.machine import Head, Wishes, Workspace
-from flowfabric.model.records import Execution, Payload
+from flowfabric.model.presence import MOST_GROUPS, Group, Serving, alive
+from flowfabric.model.records import Execution, Payload, Worker
+from flowfabric.model.state import Public
 from flowfabric.storage.valkey import keys, lists, stored_steps
 from flowfabric.storage.valkey.codec import decode, told
 from flowfabric.storage.valkey.executions import arrived, newest
@@ -159,9 +162,61 @@ class Loader:
         self.space.learn(("steps", key), heads)
 
     def _workers(self, key: Row) -> Plan[None]:
-        (flat,) = yield [("HGETALL", self.layout.common + keys.WORKERS)]
-        found = {tuple(flat[at].decode().split("\0")): flat[at + 1] for at in range(0, len(flat), 2)}
-        self.space.learn(("workers", key), tuple(decode("worker", found[name]) for name in sorted(found)))
+        """Read a page in the order of names; those whose time is over are passed by."""
+        namespace, *after, limit = key
+        names = self.layout.common + keys.WORKERS_BY_NAME
+        start, end = "(" + "\0".join(after), f"({namespace}\1" if namespace else "+"
+        found: list[Worker] = []
+        more = True
+        while more and len(found) < limit:
+            (some,) = yield [("ZRANGE", names, start, end, "BYLEX", "LIMIT", 0, limit)]
+            values = (yield [("HMGET", self.layout.common + keys.WORKERS, *some)])[0] if some else []
+            workers: list[Worker] = [decode("worker", value) for value in values if value is not None]
+            found += (worker for worker in workers if alive(worker, self.space.now))
+            more = len(some) == limit
+            start = "(" + some[-1].decode() if some else start
+        self.space.learn(("workers", key), tuple(found[:limit]))
+
+    def _serving(self, key: Row) -> Plan[None]:
+        """Count the workers of a lane that take the same; one of each group says what that is."""
+        namespace, lane_id = key
+        lane = self.layout.common + keys.serving(namespace, lane_id)
+        living = (f"({self.space.now}", "+inf")
+        (profiles,) = yield [("ZRANGE", lane, *living, "BYSCORE", "LIMIT", 0, MOST_GROUPS + 1)]
+        members = [f"{lane}\0{profile.decode()}" for profile in profiles[:MOST_GROUPS]]
+        asked: list[Request] = [("ZCOUNT", each, *living) for each in members]
+        asked += (("ZRANGE", each, 0, 0, "REV") for each in members)
+        replies: list[Any] = (yield asked) if asked else []
+        counted, newest = replies[: len(members)], replies[len(members) :]
+        some = [(n, found[0]) for n, found in zip(counted, newest, strict=True) if n and found]
+        fields = [f"{namespace}\0{instance.decode()}" for _, instance in some]
+        values = (yield [("HMGET", self.layout.common + keys.WORKERS, *fields)])[0] if fields else []
+        groups = []
+        for (n, _), value in zip(some, values, strict=True):
+            if value is not None:  # gone since
+                worker: Worker = decode("worker", value)
+                groups.append(Group(worker.capabilities, worker.kinds, n))
+        self.space.learn(("serving", key), Serving(tuple(groups), len(profiles) <= MOST_GROUPS))
+
+    def _held(self, key: Row) -> Plan[None]:
+        instance, namespace = key
+        if not namespace:
+            (gathered,) = yield [(EACH, "HLEN", keys.leases(instance))]
+            self.space.learn(("held", key), sum(gathered.replies))
+            return
+        (gathered,) = yield [(EACH, "HKEYS", keys.leases(instance))]
+        runs = yield from self._learn_all([each.decode() for reply in gathered.replies for each in reply])
+        self.space.learn(("held", key), sum(run.namespace == namespace for run in runs))
+
+    def _totals(self, key: Row) -> Plan[None]:
+        (gathered,) = yield [(EACH, "HGETALL", keys.total(key[0]))]
+        counts: Counter[str] = Counter()
+        for flat in gathered.replies:
+            for field, n in zip(flat[::2], flat[1::2], strict=True):
+                was, state = field.decode().split("\0")
+                counts[was] -= int(n)
+                counts[state] += int(n)
+        self.space.learn(("totals", key), tuple((Public(state), n) for state, n in counts.items() if state))
 
     def _inbox(self, key: Row) -> Plan[None]:
         after, limit = key
@@ -214,7 +269,7 @@ class Loader:
         self.space.learn(("found", key), ids)
 
     def _lanes(self, key: Row) -> Plan[None]:
-        rows = yield from lists.lanes(self.layout, key[0])
+        rows = yield from lists.lanes(self.layout, *key)
         self.space.learn(("lanes", key), rows)
 
 
@@ -247,6 +302,9 @@ _SPECIAL: Final[dict[str, Callable[[Loader, Row], Plan[None]]]] = {
     "frames": Loader._frames,  # noqa: SLF001
     "workers": Loader._workers,  # noqa: SLF001
     "steps": Loader._steps,  # noqa: SLF001
+    "serving": Loader._serving,  # noqa: SLF001
+    "held": Loader._held,  # noqa: SLF001
+    "totals": Loader._totals,  # noqa: SLF001
     "inbox": Loader._inbox,  # noqa: SLF001
     "due": Loader._due,  # noqa: SLF001
     "executions": Loader._listed,  # noqa: SLF001

@@ -137,6 +137,21 @@ class Mender:
                 else:
                     later.append(home)
             homes = later
+        if self._fix or not self._wrong:
+            await self._sum_up()
+
+    async def _sum_up(self) -> None:
+        """Compare the totals with the tallies, which are right by now."""
+        homes = self._layout.homes
+        for home, reply in zip(
+            homes, await self._ask([("ff_sum_up", home, self._flag) for home in homes]), strict=True
+        ):
+            if isinstance(reply, InternalError):
+                raise reply
+            for namespace in reply:
+                self._wrong.add(
+                    f"the total of {_shown(namespace) or 'everything'} in {home} is not what the tally implies"
+                )
 
     async def _count(
         self, home: str, position: bytes, upto: bytes, number: int

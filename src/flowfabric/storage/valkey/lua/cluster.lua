@@ -78,13 +78,15 @@ reading('ff_look', function(_, args)
   return {mine, best, heads}
 end)
 
--- ff_seen (a claim as a sign of life). Keys: the home of workers. Reply: until when the sign need not be given again.
+-- ff_seen (a claim as a sign of life). Keys: the home of workers. Reply: from when and until when the sign need not be given
+-- again.
 ff.operation('ff_seen', 'Claim', function(space, command)
   local known = space:get('worker', ff.presence_namespace(command), command.worker_instance_id)
   local worker = ff.presence(command, known, space.now)
   if worker then space:put('worker', worker, ff.presence_namespace(command), command.worker_instance_id) end
   worker = worker or known
-  return ff.digits(worker.last_heartbeat_at + math.min(ff.limits.RENOTE_MS, math.floor(worker.liveness_ttl_ms / 3)))
+  local last = worker.last_heartbeat_at
+  return ff.digits(last), ff.digits(last + math.min(ff.limits.RENOTE_MS, math.floor(worker.liveness_ttl_ms / 3)))
 end)
 
 -- ff_reserve <home> <time> <namespace> <key> <id or ''> <window> <step>: let an idempotency key stand for an id that lives

@@ -37,7 +37,7 @@ function ff.effects.seen(space, claim, wish)
 end
 
 function ff.write_seen(call)
-  local claims, fields, now = call.seen, {}, call.now
+  local claims, fields, now, written = call.seen, {}, call.now, {}
   call.seen = nil
   for i = 1, #claims do
     local claim = claims[i]
@@ -45,8 +45,13 @@ function ff.write_seen(call)
   end
   local values = redis.call('HMGET', call.keys.workers, unpack(fields))
   for i = 1, #claims do
-    local worker = ff.presence(claims[i], values[i] and unpacked(fields[i], values[i]) or nil, now)
-    if worker then redis.call('HSET', call.keys.workers, fields[i], ff.pack(worker)) end
+    local known = written[fields[i]] or values[i] and unpacked(fields[i], values[i]) or nil
+    local worker = ff.presence(claims[i], known, now)
+    if worker then
+      redis.call('HSET', call.keys.workers, fields[i], ff.pack(worker))
+      ff.index_worker(call.keys, known, worker)
+      written[fields[i]] = worker
+    end
   end
 end
 

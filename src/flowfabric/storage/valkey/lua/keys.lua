@@ -56,6 +56,8 @@ local function of_home(home)
     memos = home .. 'memos',              -- zset by expiry: the memos that can be forgotten
     lanes = home .. 'lanes',              -- hash: lane records
     workers = home .. 'workers',          -- hash namespace \0 instance: worker records
+    workers_by_expiry = home .. 'workers:expiry', -- zset by expiry: the same names
+    workers_by_name = home .. 'workers:names',    -- zset by text: the same names
     tokens = home .. 'tokens',            -- hash: access tokens
     keyring = home .. 'keyring',
     batons = home .. 'batons',            -- hash name: {holder, until}
@@ -68,6 +70,10 @@ local function of_home(home)
   at.state = remembered(function(lane, state)                             -- zset by arrival
     return home .. 'state:' .. lane .. '\0' .. state
   end)
+  function at.serving(namespace, lane)  -- zset by latest expiry: groups of workers that take the same; with \0 group, its
+    return home .. 'serving:' .. namespace .. '\0' .. lane                -- instances by expiry
+  end
+  function at.total(namespace) return home .. 'total:' .. namespace end   -- hash from \0 to: how many moved; '': of all
   function at.tag(name, value) return home .. 'tag:' .. name .. '\0' .. value end     -- zset by arrival
   function at.flow(id) return home .. 'flow:' .. id end                   -- zset by arrival
   function at.leases(instance) return home .. 'leases:' .. instance end   -- hash execution id: claim id

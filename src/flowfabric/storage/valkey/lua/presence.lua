@@ -30,16 +30,21 @@ end
 
 -- The worker record after a claim, or nil when there is nothing worth writing.
 function ff.presence(claim, worker, now)
-  if worker then
-    local since = now - worker.last_heartbeat_at
+  local told = claim.kinds or {}
+  if worker and (worker.registered_at ~= 0 or not differs(claim, worker)) then
+    local since, kinds = now - worker.last_heartbeat_at, worker.kinds
     local lately = 0 <= since and since < math.min(ff.limits.RENOTE_MS, math.floor(worker.liveness_ttl_ms / 3))
-    local unlike = worker.registered_at == 0 and differs(claim, worker)
-    if lately and not unlike then return nil end
-    if not unlike then return ff.replace(worker, {last_heartbeat_at = now}) end
+    if not same(kinds, told) then
+      local sorted = ff.sorted_set(told)
+      if not same(kinds, sorted) then kinds = sorted end
+    end
+    if lately and kinds == worker.kinds then return nil end
+    return ff.replace(worker, {last_heartbeat_at = now, kinds = kinds})
   end
   return ff.new('Worker', {
     version = ff.RECORD_VERSION, worker_id = claim.worker_id, worker_instance_id = claim.worker_instance_id,
     namespace = ff.presence_namespace(claim), lanes = claim.lanes, capabilities = ff.sorted_set(claim.capabilities),
     last_heartbeat_at = now, liveness_ttl_ms = ff.limits.LIVENESS_MS, registered_at = 0,
+    kinds = ff.sorted_set(told),
   })
 end

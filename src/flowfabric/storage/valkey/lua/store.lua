@@ -111,8 +111,15 @@ function ff.after_put.waitpoint(space, staged)
   end
 end
 
+local function reindex_worker(space, key, field, record)
+  local value = redis.call('HGET', key, field)
+  local known = value and ff.unpack('Worker', value) or nil
+  if known or record then ff.index_worker(space.keys, known, record or nil) end
+end
+
 local function write(space, staged)
   local key, field, record = staged.key, staged.field, staged.record
+  if staged.kind == 'worker' then reindex_worker(space, key, field, record) end
   if not record then
     if field then redis.call('HDEL', key, field) else redis.call('DEL', key) end
     if staged.kind == 'step' then

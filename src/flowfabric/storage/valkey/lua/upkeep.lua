@@ -44,20 +44,12 @@ local function forget_past(keys, before, limit)
   return #gone
 end
 
--- ff_collect limit: delete memos that have expired, workers that nobody remembers, and what the feed still told of
+-- ff_collect limit: delete memos that have expired, workers that are gone, and what the feed still told of
 -- executions that were purged long ago. Reply how many.
 plain('ff_collect', function(keys, now, limit)
   local gone = expired(keys.memos, now, limit)
   for i = 1, #gone do redis.call('DEL', gone[i]) end
-  local workers, dead = redis.call('HGETALL', keys.workers), 0
-  for i = 1, #workers, 2 do
-    local worker = ff.unpack('Worker', workers[i + 1])
-    local forget_at = worker.last_heartbeat_at + worker.liveness_ttl_ms + ff.limits.DAY_MS
-    if math.min(forget_at, ff.limits.MAX_INT) <= now then
-      redis.call('HDEL', keys.workers, workers[i])
-      dead = dead + 1
-    end
-  end
+  local dead = ff.forget_workers(keys, now, limit)
   return #gone + dead + forget_past(keys, now - ff.limits.FEED_AFTER_PURGE_MS, limit)
 end, WHEN_FULL)
 

@@ -139,6 +139,23 @@ local function send_moves(keys, way, list)
   redis.call('HINCRBY', keys.tally, way, (last - 1) / 2)
 end
 
+-- Count moves for each namespace, and for all together.
+local function send_totals(keys, moves)
+  local all, of = {}, {}
+  for way, list in pairs(moves) do
+    local namespace, step = string.match(way, '^.-%z(.-)%z(.*)$')
+    local n, key = (list[1] - 1) / 2, namespace .. '\0' .. step
+    all[step] = (all[step] or 0) + n
+    if of[key] then
+      of[key][3] = of[key][3] + n
+    else
+      of[key] = {namespace, step, n}
+    end
+  end
+  for step, n in pairs(all) do redis.call('HINCRBY', keys.total(''), step, n) end
+  for _, each in pairs(of) do redis.call('HINCRBY', keys.total(each[1]), each[2], each[3]) end
+end
+
 -- Write what waits; `over` when nothing follows in this call.
 function ff.settle(call, over)
   local values = call.values
@@ -153,6 +170,7 @@ function ff.settle(call, over)
     send('HDEL', call.ended)
     send('HSET', call.new_leases)
     for way, list in pairs(call.moves) do send_moves(call.keys, way, list) end
+    send_totals(call.keys, call.moves)
     for key, routes in pairs(call.routes) do
       for route in pairs(routes) do redis.call('SADD', key, route) end
     end

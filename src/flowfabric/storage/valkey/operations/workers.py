@@ -20,13 +20,15 @@ from flowfabric.storage.valkey.operations.calls import Packed, Reply, operation
 
 _LANES: Final = RegisterWorker.__struct_fields__.index("lanes")
 _CAPABILITIES: Final = RegisterWorker.__struct_fields__.index("capabilities")
+_KINDS: Final = RegisterWorker.__struct_fields__.index("kinds")
 
 
 def _pack(command: RegisterWorker) -> Packed:
-    """Send both lists in the form in which they are stored."""
+    """Send the lists in the form in which they are stored."""
     fields: list[Any] = list(astuple(command))
     fields[_LANES] = sorted(set(command.lanes))
     fields[_CAPABILITIES] = worker_capabilities(command.capabilities)
+    fields[_KINDS] = sorted(set(command.kinds or ()))
     return fields, ()
 
 

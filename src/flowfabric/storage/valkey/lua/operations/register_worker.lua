@@ -1,7 +1,7 @@
 -- ff_register_worker: write down what a worker serves; a repeat overwrites it.
 --
 -- Keys      the worker records
--- Command   RegisterWorker; lanes and capabilities are sorted, each once
+-- Command   RegisterWorker; lanes, capabilities and kinds are sorted, each once
 -- Reply     "registered" | "refreshed", when it counts as gone unless it is heard of
 -- Keeps     an instance belongs to one worker for as long as it lives
 
@@ -15,7 +15,7 @@ ff.operation('ff_register_worker', 'RegisterWorker', function(space, command)
     version = ff.RECORD_VERSION, worker_id = command.worker_id, worker_instance_id = command.worker_instance_id,
     namespace = command.namespace, lanes = command.lanes, capabilities = command.capabilities,
     last_heartbeat_at = space.now, liveness_ttl_ms = command.liveness_ttl_ms,
-    registered_at = registered_at ~= 0 and registered_at or space.now,
+    registered_at = registered_at ~= 0 and registered_at or space.now, kinds = command.kinds,
   })
   space:put('worker', worker, command.namespace, command.worker_instance_id)
   if registered_at == 0 then return 'registered' end
