@@ -321,3 +321,50 @@ async def test_several_commands_at_once_wake_too(ff: Driver) -> None:
         await ff.store.apply_many(commands)
         assert await one.wait(SOON)
         assert await two.wait(SOON)
+
+
+async def test_who_listens_to_a_namespace_hears_nothing_of_others(ff: Driver) -> None:
+    topics = ["lane:default", "feed", "worker:w-1"]
+    async with ff.store.subscribe(topics, "mine") as woken, ff.store.subscribe(topics) as everybody:
+        theirs = await ff.create(namespace="theirs")
+        task = await ff.claim_one(worker_instance_id="w-1")
+        await revoked(ff, task)
+        await silence(ff, woken, theirs)
+        assert set(everybody.woken()) == set(topics)
+        assert woken.woken() == ()
+        mine = await ff.create(namespace="mine", priority=9)
+        assert await woken.wait(SOON)
+        await silence(ff, woken, mine)
+        assert set(woken.woken()) == {"lane:default", "feed"}
+        task = await ff.claim_one(worker_instance_id="w-1", namespace="mine")
+        assert task.execution_id == mine
+        await silence(ff, woken, mine)
+        woken.woken()
+        await revoked(ff, task)
+        await silence(ff, woken, mine)
+        assert set(woken.woken()) == {"lane:default", "feed", "worker:w-1"}
+
+
+async def test_commands_of_several_namespaces_at_once_wake_each(ff: Driver) -> None:
+    async with (
+        ff.store.subscribe(["lane:default"], "a") as one,
+        ff.store.subscribe(["lane:default"], "b") as two,
+        ff.store.subscribe(["lane:default"], "c") as three,
+    ):
+        await ff.store.apply_many(
+            [
+                CreateExecution(execution_id=ff.new_id(), execution_kind="job", namespace=namespace)
+                for namespace in "abab"
+            ]
+        )
+        assert await one.wait(SOON)
+        assert await two.wait(SOON)
+        assert not await three.wait(NOT)
+
+
+async def test_a_lane_that_goes_on_wakes_every_namespace(ff: Driver) -> None:
+    await ff.create(namespace="mine")
+    await ff.store.apply(PauseLane(lane_id="default"))
+    async with ff.store.subscribe(["lane:default"], "mine") as woken:
+        await ff.store.apply(UnpauseLane(lane_id="default"))
+        assert await woken.wait(SOON)

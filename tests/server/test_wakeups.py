@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from flowfabric.server import live
+from flowfabric.server.roles import Role
 from support.attack import attacked, request, unread
 from support.process import started
 from support.server import Api
 from support.serving import Backend, Serve
 from support.sse import Feed
 from support.until import until
-from support.work import create
+from support.work import bind, claim, create, path
 
 ADMIN = "the-administrator"
 
@@ -43,6 +44,28 @@ async def test_one_stream_tells_which_topics_it_were(api: Api) -> None:
         assert (await feed.take(1))[0].data == {"topics": ["lane:b"]}
         await api.put(f"/v1/executions/{execution_id}/priority", {"new_priority": 7})
         assert (await feed.take(1))[0].data == {"topics": [f"execution:{execution_id}"]}
+
+
+async def test_a_bound_token_is_woken_by_its_own_namespace_only(api: Api) -> None:
+    theirs = await claim(api, lane=(await _work(api, "theirs"))[0], worker="w")
+    mine = await claim(api, lane=(await _work(api, "mine"))[0], worker="w")
+    bind(api, "mine", Role.WORKER)
+    async with listening(api, "lane:theirs", "lane:mine", "lane:both", "feed", "worker:w-1") as feed:
+        bind(api, "", Role.ADMIN)
+        await create(api, lane_id="both", namespace="theirs")
+        await api.post(path(theirs["execution_id"], "revoke-lease"))
+        await create(api, lane_id="both", namespace="mine")
+        (first,) = await feed.take(1)
+        assert set(first.data["topics"]) <= {"lane:both", "feed"}
+        await api.post(path(mine["execution_id"], "revoke-lease"))
+        woken: set[str] = set(first.data["topics"])
+        while "worker:w-1" not in woken:
+            woken |= set((await feed.take(1))[0].data["topics"])
+        assert woken <= {"lane:both", "lane:mine", "feed", "worker:w-1"}
+
+
+async def _work(api: Api, namespace: str) -> tuple[str, str]:
+    return namespace, await create(api, lane_id=namespace, namespace=namespace)
 
 
 async def test_the_number_of_topics_costs_no_tasks(api: Api) -> None:

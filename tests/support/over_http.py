@@ -65,9 +65,11 @@ class OverHttp:
     async def read(self, question: Question[Any]) -> Any:
         return await (self.behind if type(question) in BEHIND else self.client).read(question)
 
-    def subscribe(self, topics: Iterable[str]) -> AbstractAsyncContextManager[Subscription]:
+    def subscribe(
+        self, topics: Iterable[str], namespace: str = ""
+    ) -> AbstractAsyncContextManager[Subscription]:
         wanted = list(topics)
-        return (self.behind if "due" in wanted else self.client).subscribe(wanted)
+        return (self.behind if "due" in wanted or namespace else self.client).subscribe(wanted, namespace)
 
     async def close(self) -> None:
         await self.client.close()

@@ -40,6 +40,7 @@ from flowfabric.model.errors import (
     InternalError,
     InvalidInput,
     NotFound,
+    NotOffered,
     StoreUnusable,
     invalid,
 )
@@ -113,8 +114,14 @@ class HttpClient(Inside):
         await asyncio.gather(*self._background, return_exceptions=True)
         await self._transport.close()
 
-    def subscribe(self, topics: Iterable[str]) -> AbstractAsyncContextManager[Subscription]:
+    def subscribe(
+        self, topics: Iterable[str], namespace: str = ""
+    ) -> AbstractAsyncContextManager[Subscription]:
         """Listen to topics: `lane:<lane>`, `execution:<id>`, `worker:<instance>`, `feed`."""
+        if namespace:
+            raise NotOffered(
+                "wake-ups of one namespace are not offered over HTTP: use a token that is bound to it"
+            )
         return self._wakeups.subscribe(topics)
 
     async def apply(self, command: Command[R]) -> R:

@@ -22,7 +22,7 @@ from flowfabric.server.revocation import Revocation
 from flowfabric.server.roles import Principal
 from flowfabric.server.shapes import event as history_line
 from flowfabric.server.sse import message
-from flowfabric.storage.base import Commands
+from flowfabric.storage.base import Upkeep
 
 R = TypeVar("R")
 MAX_STREAMS: Final = 10_000
@@ -69,7 +69,7 @@ class Live:
 
     def __init__(
         self,
-        store: Commands,
+        store: Upkeep,
         stopping: asyncio.Event,
         revocation: Revocation,
         limit: int = MAX_STREAMS,

@@ -105,6 +105,11 @@ class Dump(Struct, frozen=True):
 class Upkeep(Commands, Protocol):
     """What the engine needs besides: the baton, repair, clean-up and a look at everything."""
 
+    def subscribe(
+        self, topics: Iterable[str], namespace: str = ""
+    ) -> AbstractAsyncContextManager[Subscription]:
+        """Listen to topics, as far as one namespace has to do with them; empty: to all."""
+
     def now(self) -> int:
         """Return the store's time."""
 

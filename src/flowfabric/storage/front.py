@@ -42,9 +42,9 @@ class Front:
         """Return that time, or an earlier one that has come up since."""
         return self.hub.horizon
 
-    def subscribe(self, topics: Iterable[str]) -> AbstractAsyncContextManager[Listener]:
-        """Listen to topics."""
-        return self.hub.subscribe(topics)
+    def subscribe(self, topics: Iterable[str], namespace: str = "") -> AbstractAsyncContextManager[Listener]:
+        """Listen to topics, as far as one namespace has to do with them; empty: to all."""
+        return self.hub.subscribe(topics, namespace)
 
     async def apply(self, command: Command[R]) -> R:
         """Decide one command; raise the error that refuses it."""

@@ -2,7 +2,7 @@
 
 Topics are `lane:<lane>` (something became claimable), `execution:<id>` (its record, history or stream changed),
 `worker:<instance>` (it may have lost a lease), `feed` (history was written) and `due` (something falls due earlier than
-the engine knew).
+the engine knew). What is published of one namespace says so (`of`), and does not wake those who listen to another one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Container, Iterable
+from collections.abc import AsyncIterator, Container, Iterable, Iterator
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -24,16 +24,24 @@ EVERYTHING: Final = "*"
 """Wakes every listener; sent when the exact topics are too many or unknown."""
 KINDS: Final = frozenset({"lane", "execution", "worker", "feed", "due"})
 """What stands before the name in a topic."""
+_OF: Final = "\t"
 _ACTIVE: Final = Phase.ACTIVE
 _LEASED: Final = Ownership.LEASED
 _TAKEN: Final = (Outcome.CANCELLED, Outcome.EXPIRED)
 
 
+def of(topic: str, namespace: str) -> str:
+    """Say of a topic that something has happened to it in one namespace."""
+    return f"{topic}{_OF}{namespace}"
+
+
 class Listener:
     """One waiting place. It remembers that it was woken until it is asked."""
 
-    def __init__(self, topics: frozenset[str]) -> None:
+    def __init__(self, topics: frozenset[str], namespace: str = "") -> None:
         self.topics = topics
+        self.namespace = namespace
+        """Only what happens there wakes it, and what belongs to no namespace; empty: everything."""
         self._loop = asyncio.get_running_loop()
         self._event = asyncio.Event()
         self._woken: set[str] = set()
@@ -83,9 +91,9 @@ class Hub:
             self.horizon = min(self.horizon, due_at) if due_at else NEVER
 
     @asynccontextmanager
-    async def subscribe(self, topics: Iterable[str]) -> AsyncIterator[Listener]:
-        """Listen to some topics for a while."""
-        listener = Listener(frozenset(topics))
+    async def subscribe(self, topics: Iterable[str], namespace: str = "") -> AsyncIterator[Listener]:
+        """Listen to some topics for a while, or to what one namespace has to do with them."""
+        listener = Listener(frozenset(topics), namespace)
         with self._lock:
             new = [topic for topic in listener.topics if topic not in self._listeners]
             for topic in new:
@@ -117,13 +125,12 @@ class Hub:
         with self._lock:
             if not self._listeners:
                 return
-            known: Iterable[str] = (
-                self._listeners if EVERYTHING in topics else self._listeners.keys() & topics
-            )
             woken: dict[Listener, list[str]] = {}
-            for topic in known:
-                for listener in self._listeners[topic]:
-                    woken.setdefault(listener, []).append(topic)
+            for note in self._listeners if EVERYTHING in topics else topics:
+                topic, _, namespace = note.partition(_OF)
+                for listener in self._listeners.get(topic, ()):
+                    if not namespace or listener.namespace in {"", namespace}:
+                        woken.setdefault(listener, []).append(topic)
             if due_at and due_at < self.horizon and EVERYTHING not in topics:
                 self.horizon = due_at
                 for listener in self._listeners.get("due", ()):
@@ -144,18 +151,29 @@ def topics_of(space: Workspace, kinds: Container[str] = KINDS) -> tuple[set[str]
         topics.update(f"execution:{move.execution_id}" for move in space.moves())
         topics.update(f"execution:{effect.key[0]}" for effect in space.effects if effect.kind == "frame")
     if "feed" in kinds and space.events:
-        topics.add("feed")
+        topics.update(_of_events(space))
     for move in space.moves():
         if at := _of_move(topics, move):
             due_at = min(due_at, at) if due_at else at
     return topics, due_at
 
 
+def _of_events(space: Workspace) -> Iterator[str]:
+    namespaces = {
+        move.execution_id: run.namespace
+        for move in space.moves()
+        if (run := move.new or move.old) is not None
+    }
+    for execution_id, _ in space.events:
+        namespace = namespaces.get(execution_id)
+        yield "feed" if namespace is None else of("feed", namespace)
+
+
 def _of_move(topics: set[str], move: Move) -> int:
     if move.new is None or move.entered is None:
         return 0
     if move.entered.claimable and (move.old is None or not claimable(move.old) or move.old.grant):
-        topics.add(f"lane:{move.new.lane_id}")
+        topics.add(of(f"lane:{move.new.lane_id}", move.new.namespace))
     if move.old is not None and move.old.ownership_state is _LEASED:
         holder = move.old.current_worker_instance_id
         # In a group of commands its worker may have it back already, under another lease.
@@ -163,7 +181,7 @@ def _of_move(topics: set[str], move: Move) -> int:
             holder == move.entered.lease_of and move.old.current_lease_epoch == move.new.current_lease_epoch
         )
         if not kept and _taken(move.new):
-            topics.add(f"worker:{holder}")
+            topics.add(of(f"worker:{holder}", move.new.namespace))
     return move.entered.due_at
 
 

@@ -38,7 +38,9 @@ async def wakeups(call: Call) -> Answer:
     with live.seat(call.principal, len(topics)) as seat:
         for topic in topics:
             await _check(call, topic)
-        return Answer(response=EventStream(seat, _told(live, topics), call.request_id))
+        return Answer(
+            response=EventStream(seat, _told(live, topics, call.principal.namespace), call.request_id)
+        )
 
 
 async def _check(call: Call, topic: str) -> None:
@@ -61,11 +63,11 @@ async def _check(call: Call, topic: str) -> None:
         ) from error
 
 
-async def _told(live: Live, topics: tuple[str, ...]) -> AsyncGenerator[bytes, None]:
+async def _told(live: Live, topics: tuple[str, ...], bound: str) -> AsyncGenerator[bytes, None]:
     """Listen once to all of them: what a stream costs does not depend on how many they are."""
     async with AsyncExitStack() as stack:
         async with live.opening:
-            subscription = await stack.enter_async_context(live.store.subscribe(topics))
+            subscription = await stack.enter_async_context(live.store.subscribe(topics, bound))
         yield message("listening", {"topics": len(topics)})
         while True:
             if await subscription.wait(live.heartbeat_seconds):

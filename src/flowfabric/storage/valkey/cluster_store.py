@@ -155,17 +155,18 @@ class ClusterStore(ValkeyStore):
         head = (int(float(score)), execution_id.decode()) if execution_id else None
         self._hints.note(Note(home, number, lane, route.decode(), head))
 
-    def _told(self, topic: str, payload: bytes) -> None:
+    def _told(self, topic: str, payload: bytes) -> bytes:
         """Hear how a queue of another process's doing begins; without details, forget what was known."""
         if not topic.startswith(_LANE):
-            return
+            return super()._told(topic, payload)
         lane = topic.removeprefix(_LANE)
         if not payload:
             self._hints.forget(lane)
-            return
-        home, number, route, score, execution_id = msgspec.msgpack.decode(payload)
+            return b""
+        home, number, route, score, execution_id, namespaces = msgspec.msgpack.decode(payload)
         self._number = max(self._number, int(number))
         self._note(home, int(number), lane, route.encode(), score.encode(), execution_id.encode())
+        return bytes(namespaces.encode())
 
     def _deaf(self) -> None:
         self._hints.forget()

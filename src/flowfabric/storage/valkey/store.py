@@ -273,15 +273,16 @@ class ValkeyStore(Front):
     def _time(self) -> str:
         return "" if self._own_clock is None else str(self._own_clock())
 
-    def _told(self, topic: str, payload: bytes) -> None:
-        """Hear what the server says with a wake-up."""
+    def _told(self, topic: str, payload: bytes) -> bytes:
+        """Hear what the server says with a wake-up; return in which namespaces it happened, one in a line."""
+        return payload if topic != "due" else b""
 
     def _deaf(self) -> None:
         """Know that wake-ups may have been missed."""
 
-    def subscribe(self, topics: Iterable[str]) -> AbstractAsyncContextManager[Listener]:
-        """Listen to topics; when this begins, nothing that happens is lost any more."""
-        return self._wakeups.subscribe(topics)
+    def subscribe(self, topics: Iterable[str], namespace: str = "") -> AbstractAsyncContextManager[Listener]:
+        """Listen to topics, as far as one namespace has to do with them; from when this begins, nothing is lost."""
+        return self._wakeups.subscribe(topics, namespace)
 
     # Upkeep.
 

@@ -18,7 +18,7 @@ from flowfabric.storage.valkey.cluster import Cluster
 from flowfabric.storage.valkey.faults import of_reply
 from flowfabric.storage.valkey.keys import CHANNEL
 from flowfabric.storage.valkey.wire import CONNECT_SECONDS, Future, Wire, dial
-from flowfabric.storage.wake import EVERYTHING, Hub, Listener
+from flowfabric.storage.wake import EVERYTHING, Hub, Listener, of
 
 BEAT_SECONDS: Final = 5.0
 """A connection that is silent for one of these is asked for a sign of life, and given up after another."""
@@ -98,9 +98,16 @@ class Wakeups:
     """Follows the listeners of a hub."""
 
     def __init__(
-        self, client: Client | Cluster, hub: Hub, told: Callable[[str, bytes], None], deaf: Callable[[], None]
+        self,
+        client: Client | Cluster,
+        hub: Hub,
+        told: Callable[[str, bytes], bytes],
+        deaf: Callable[[], None],
     ) -> None:
-        """Wake the listeners of a hub; `told` hears what comes with a wake-up first, `deaf` that some may be lost."""
+        """Wake the listeners of a hub; `told` hears what comes with a wake-up first, `deaf` that some may be lost.
+
+        What `told` returns are the namespaces in which it happened, one in a line.
+        """
         self._client = client
         self._hub = hub
         self._told = told
@@ -114,10 +121,10 @@ class Wakeups:
         client.left.append(self._leave)
 
     @asynccontextmanager
-    async def subscribe(self, topics: Iterable[str]) -> AsyncIterator[Listener]:
+    async def subscribe(self, topics: Iterable[str], namespace: str = "") -> AsyncIterator[Listener]:
         """Listen; when this begins, the server has confirmed every topic, so that nothing after it is lost."""
         wanted = list(dict.fromkeys(topics))
-        async with self._hub.subscribe(wanted) as listener:
+        async with self._hub.subscribe(wanted, namespace) as listener:
             self._wanted.update(wanted)
             try:
                 await self._confirmed(wanted)
@@ -210,11 +217,12 @@ class Wakeups:
             ear.say("PING")
 
     def _heard(self, topic: str, text: bytes) -> None:
-        self._told(topic, text)
+        namespaces = self._told(topic, text)
         if topic == "due":
             self._hub.publish((), int(text))
         else:
-            self._hub.publish((topic,))
+            named = namespaces.decode().split("\n") if namespaces else ()
+            self._hub.publish([of(topic, namespace) for namespace in named] or (topic,))
 
     def _leave(self) -> None:
         if self._ear is not None:

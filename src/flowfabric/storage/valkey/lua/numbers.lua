@@ -54,10 +54,10 @@ end
 -- Queues of a cluster: callers keep in mind where the best work of a lane lies, so every answer tells how the queues
 -- that it touched begin now, and whoever waits is told the same.
 
--- A queue has changed; `wake` when somebody may be waiting for that.
+-- A queue has changed; `wake` is the namespace of what somebody may be waiting for, or false.
 function ff.touch_queue(space, lane, route, wake)
   if not space.numbers then
-    if wake then space.call.topics['lane:' .. lane] = true end
+    if wake then ff.note_topic(space.call, 'lane:' .. lane, wake) end
     return
   end
   local key = space.keys.route(lane, route)
@@ -66,7 +66,11 @@ function ff.touch_queue(space, lane, route, wake)
     touched = {key = key, lane = lane, route = route}
     space.heads[key], space.heads[#space.heads + 1] = touched, touched
   end
-  touched.wake = touched.wake or wake
+  if wake and not touched.wake then
+    touched.wake = wake
+  elseif wake and not string.find('\n' .. touched.wake .. '\n', '\n' .. wake .. '\n', 1, true) then
+    touched.wake = touched.wake .. '\n' .. wake
+  end
 end
 
 -- {last number, {lane, route, score, id} ...} after the step; score and id are '' when the queue is empty.
@@ -81,7 +85,7 @@ function ff.notes(space)
     notes[#notes + 1] = note
     if touched.wake then
       redis.call('PUBLISH', ff.keys.channel('lane:' .. touched.lane),
-        cmsgpack.pack({space.keys.home, notes[1], note[2], note[3], note[4]}))
+        cmsgpack.pack({space.keys.home, notes[1], note[2], note[3], note[4], touched.wake}))
     end
   end
   return notes

@@ -44,7 +44,7 @@ local function store(space, case)
     local route = ff.route_of(run)
     if moved then ff.put_member(call, keys.route(run.lane_id, route), id, is and score) end
     if is then ff.put_route(call, run.lane_id, route) end
-    ff.touch_queue(space, run.lane_id, route, wake)
+    ff.touch_queue(space, run.lane_id, route, wake and run.namespace)
   end
   if due ~= old_due then
     ff.put_member(call, keys.due, id, due ~= 0 and due)
@@ -53,7 +53,7 @@ local function store(space, case)
   if holder ~= old_holder or claim ~= old_claim then
     if old_holder ~= '' and old_holder ~= holder then
       ff.put_lease(call, keys.leases(old_holder), id, false)
-      if taken(run) then call.topics['worker:' .. old_holder] = true end
+      if taken(run) then ff.note_topic(call, 'worker:' .. old_holder, run.namespace) end
     end
     if holder ~= '' then ff.put_lease(call, keys.leases(holder), id, claim) end
   end
@@ -80,8 +80,10 @@ local function tell(space)
     local case = events[i]
     if not case.arrival then case.arrival = ff.append(space, space.keys.arrivals, 'id', case.id) end
     note_position(case, events[i + 1], ff.append_text(space, space.keys.feed, 'e', events[i + 2]))
+    local run = case.staged
+    if not run or run == 'gone' then run = case.run end
+    ff.note_topic(space.call, 'feed', run.namespace)
   end
-  if space.told > 0 then space.call.topics.feed = true end
 end
 
 -- What besides the record itself follows from writing a record of a kind: ff.after_put.<kind>(space, staged).

@@ -13,23 +13,36 @@ function ff.note_change(call, id)
   channels[last], channels[1] = 'ff:wake:execution:' .. id, last
 end
 
+-- Tell those who listen to a topic that something has happened to it in a namespace.
+function ff.note_topic(call, topic, namespace)
+  local whose = call.topics[topic]
+  if not whose then
+    call.topics[topic] = {namespace}
+    return
+  end
+  for i = 1, #whose do
+    if whose[i] == namespace then return end
+  end
+  whose[#whose + 1] = namespace
+end
+
 -- Where much has changed, little of it is watched; on a cluster nobody knows who listens to other servers.
 local function tell_listeners(call)
-  local channels = call.channels
+  local channels, namespaces = call.channels, {}
   local last = channels[1]
-  for topic in pairs(call.topics) do
+  for topic, whose in pairs(call.topics) do
     last = last + 1
-    channels[last] = ff.keys.channel(topic)
+    channels[last], namespaces[last] = ff.keys.channel(topic), table.concat(whose, '\n')
   end
   if last == 1 then return end
   call.channels, call.topics = {1, nil, nil, nil, nil, nil, nil, nil, nil}, {}
   if last == 2 or call.numbers then
-    for i = 2, last do redis.call('PUBLISH', channels[i], '') end
+    for i = 2, last do redis.call('PUBLISH', channels[i], namespaces[i] or '') end
     return
   end
   local counts = redis.call('PUBSUB', 'NUMSUB', unpack(channels, 2, last))
   for i = 1, #counts, 2 do
-    if counts[i + 1] > 0 then redis.call('PUBLISH', counts[i], '') end
+    if counts[i + 1] > 0 then redis.call('PUBLISH', counts[i], namespaces[(i + 3) / 2] or '') end
   end
 end
 

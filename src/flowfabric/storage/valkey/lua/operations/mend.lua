@@ -64,7 +64,7 @@ redis.register_function('ff_mend', function(names, args)
   if ff.placement(run) then mend_queue(space, run, fix, wrong) end
   mend_inbox(space, id, fix, wrong)
   if fix and found[1] then
-    if ff.placement(run) then ff.touch_queue(space, run.lane_id, ff.route_of(run), true) end
+    if ff.placement(run) then ff.touch_queue(space, run.lane_id, ff.route_of(run), run.namespace) end
     if space.numbers then ff.notes(space) else ff.settle(space.call) end
     local due = ff.due_at(run)
     if due ~= 0 then redis.call('PUBLISH', ff.keys.channel('due'), ff.digits(due)) end
