@@ -13,7 +13,7 @@ import pytest
 
 from flowfabric.server import live
 from flowfabric.server.roles import Role
-from support.attack import attacked, request, unread
+from support.attack import GIVE_UP_SECONDS, attacked, request, unread
 from support.process import started
 from support.server import Api
 from support.serving import Backend, Serve
@@ -138,6 +138,7 @@ def test_many_streams_of_many_topics_cost_little(tmp_path: Path, backend: Backen
                 answers: Counter[bytes] = Counter()
                 for message in messages:
                     (opened,) = stack.enter_context(unread(server, message, 1))
+                    opened.settimeout(GIVE_UP_SECONDS)
                     answers[opened.recv(12)] += 1
                 assert answers[b"HTTP/1.1 200"] >= 100
                 assert answers.total() - answers[b"HTTP/1.1 200"] == answers[b"HTTP/1.1 429"]
