@@ -42,14 +42,16 @@ from flowfabric.storage import open_store
 from flowfabric.storage.sqlite import SqliteStore
 from flowfabric.worker.context import Context
 from flowfabric.worker.faults import LeaseLost, Permanent, Retry, StepTimeout, WaitTimeout
+from flowfabric.worker.layers import CircuitBreaker, Layer, Metrics, RateLimit, Tracing
 from flowfabric.worker.sync_context import SyncContext
-from flowfabric.worker.waits import Signal
+from flowfabric.worker.waits import Signal, Waitpoint
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AttemptStarted",
     "Backoff",
+    "CircuitBreaker",
     "Context",
     "Engine",
     "Explanation",
@@ -57,9 +59,12 @@ __all__ = [
     "FlowFabricError",
     "Frame",
     "HttpClient",
+    "Layer",
     "LeaseLost",
+    "Metrics",
     "NothingWaits",
     "Permanent",
+    "RateLimit",
     "ResultExpired",
     "Retry",
     "Run",
@@ -74,7 +79,9 @@ __all__ = [
     "TaskCancelled",
     "TaskExpired",
     "TaskFailed",
+    "Tracing",
     "WaitTimeout",
+    "Waitpoint",
     "__version__",
     "errors",
     "open_store",

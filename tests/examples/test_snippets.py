@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
 import pytest
+
+import flowfabric
+import flowfabric.testing
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
@@ -49,6 +53,36 @@ def stands_in(snippet: list[str], source: list[str]) -> bool:
     return False
 
 
+def is_head(snippet: str) -> bool:
+    """Whether a snippet imports and declares, and does nothing else: then it is run as it stands."""
+    declares = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.ClassDef)
+    return all(isinstance(statement, declares) for statement in ast.parse(snippet).body)
+
+
+def names_in(page: Path) -> tuple[set[str], dict[str, str]]:
+    """Return the names that the snippets of a page use, and those that they import, with their modules."""
+    used: set[str] = set()
+    imported: dict[str, str] = {}
+    for snippet in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+        lines = [f"    {line}" for line in snippet.splitlines()]
+        opens = lines[-1].endswith(":")  # a head whose body is left out
+        for node in ast.walk(ast.parse("\n".join(["async def _():", *lines, *(["        ..."] * opens)]))):
+            if isinstance(node, ast.Name):
+                used.add(node.id)
+            elif isinstance(node, ast.ImportFrom):
+                imported |= {alias.name: node.module or "" for alias in node.names}
+    return used, imported
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_imports_what_it_uses_from_public_modules(page: Path) -> None:
+    used, imported = names_in(page)
+    public = {*flowfabric.__all__, *flowfabric.testing.__all__} & used
+    assert public <= imported.keys()
+    ours = {module for module in imported.values() if module.startswith("flowfabric")}
+    assert ours <= {"flowfabric", "flowfabric.commands", "flowfabric.server", "flowfabric.testing"}
+
+
 def test_the_comparison_is_strict() -> None:
     source = ["def f():", "    a = 1", "", "    b = 2"]
     assert stands_in(["a = 1", "", "b = 2"], source)
@@ -64,6 +98,9 @@ def test_snippets_are_taken_from_what_runs(page: Path) -> None:
     snippets = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     for snippet in snippets:
         lines = snippet.splitlines()
+        if lines[0].startswith(("import ", "from ")) and is_head(snippet):
+            exec(compile(snippet, page.name, "exec", dont_inherit=True), {"__name__": "head"})
+            continue
         assert any(stands_in(lines, source) for source in SOURCES), f"no file has this:\n{snippet}"
 
 

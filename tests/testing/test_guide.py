@@ -24,5 +24,5 @@ async def test_a_test_of_the_guide(name: str) -> None:
 
 def test_the_suite_of_the_guide(pytester: pytest.Pytester) -> None:
     pytester.makepyprojecttoml(f'{SETTINGS}flowfabric_stores = "sqlite valkey"\n')
-    pytester.makepyfile(f"import pytest\n{PROGRAM}\n" + "\n\n".join(SUITE))
+    pytester.makepyfile(f"{PROGRAM}\n" + "\n\n".join(SUITE))
     pytester.runpytest_subprocess("-p", "no:randomly", "-p", "no:xdist").assert_outcomes(passed=7)

@@ -59,9 +59,10 @@ def question_page(link: Link, signed: Signed) -> Answer:
     """Ask whoever opened a link: what is asked, by which work, and what can be answered."""
     message = f'<p class="message">{escape(signed.message)}</p>' if signed.message else ""
     about = _table(
-        ("Work", signed.execution_kind), ("Asked", moment(signed.created_at)), ("Asked by", link.issued_by),
+        ("Work", signed.execution_kind), ("Asked", moment(signed.created_at, to_the_second=True)),
+        ("Asked by", link.issued_by),
         ("Asked of", link.source_identity), ("Waiting for", signed.reason_code), ("Namespace", signed.namespace),
-        ("Execution", link.execution_id), ("Valid until", moment(link.expires_at)),
+        ("Execution", link.execution_id), ("Valid until", moment(link.expires_at, to_the_second=True)),
     )  # fmt: skip
     return page("Your answer is needed", f"{message}{_details(signed.details)}{about}{_form(link)}")
 
@@ -76,10 +77,10 @@ def _form(link: Link) -> str:
         f'<button type="submit" name="signal" value="{escape(each)}">{escape(each)}</button>'
         for each in link.signal_names
     )
-    who = link.source_identity or "you"
+    who = f"in the name of {escape(link.source_identity)}" if link.source_identity else "under your name"
     return (
         f'<form method="post">{name}<label>Comment (optional){comment}</label>{buttons}</form>'
-        f"<p>Your answer is delivered to the work in the name of {escape(who)}. This link works once.</p>"
+        f"<p>Your answer is delivered to the work {who}. This link works once.</p>"
     )
 
 
