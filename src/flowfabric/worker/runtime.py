@@ -26,9 +26,7 @@ from flowfabric.worker.endings import ending, inside
 from flowfabric.worker.executors import Processes, interruptible
 from flowfabric.worker.faults import (
     DeadlinePassed,
-    Interrupted,
     InvalidArguments,
-    LeaseLost,
     ProcessCrashed,
     Stopping,
 )
@@ -36,11 +34,12 @@ from flowfabric.worker.handlers import Executor, Handler, Resolver, WorkerSettin
 from flowfabric.worker.layers import Layer
 from flowfabric.worker.outcomes import Outcomes
 from flowfabric.worker.remote import Facts
+from flowfabric.worker.running import Running
 from flowfabric.worker.sending import Backoff, transient
 from flowfabric.worker.stopping import REMINDER_SECONDS, log_grace, names_of, stop_signals
 from flowfabric.worker.sync_context import SyncContext
 from flowfabric.worker.tasks import ClaimedTask
-from flowfabric.worker.threads import Interrupt, in_thread
+from flowfabric.worker.threads import in_thread
 from flowfabric.worker.watching import Watch
 from flowfabric.worker.worker import Worker
 
@@ -48,43 +47,6 @@ log = logging.getLogger("flowfabric.worker")
 
 LAST_SECONDS: Final = 1.0
 """How long an interrupted handler may clean up before its task is given back without it."""
-
-
-class Running(Interrupt):
-    """One task and the handler that works on it."""
-
-    __slots__ = ("began", "context", "failure", "handler", "job", "task")
-
-    def __init__(self, task: ClaimedTask, handler: Handler) -> None:
-        self.error = self.on_interrupt = None
-        self.began = time.monotonic()
-        self.task = task
-        self.handler = handler
-        self.context: Context | None = None
-        self.failure: BaseException | None = None
-        """What the handler raised."""
-        self.job: asyncio.Task[None] | None = None
-
-    def stop(self, error: Interrupted) -> None:
-        """Raise something into the handler, once."""
-        if self.interrupt(error) and self.job is not None:
-            self.job.cancel()
-
-    def interrupt(self, error: Interrupted) -> bool:
-        """Note why the handler has to stop, and end what it does elsewhere; false if it was told to stop before."""
-        if not self.set(error):
-            return False
-        if self.context is not None:
-            self.context._interrupt()
-        return True
-
-    def lose(self, error: FlowFabricError) -> None:
-        """The lease is gone."""
-        if self.context is not None:
-            self.context.lost.set()
-            if error.code == "execution_not_active" and error.details[:1] == ("cancelled",):
-                self.context.cancelled.set()
-        self.stop(LeaseLost(str(error)))
 
 
 class Runtime:

@@ -1,0 +1,50 @@
+"""A claimed task while its handler runs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from flowfabric.model.errors import FlowFabricError
+from flowfabric.worker.context import Context
+from flowfabric.worker.faults import Interrupted, LeaseLost
+from flowfabric.worker.handlers import Handler
+from flowfabric.worker.tasks import ClaimedTask
+from flowfabric.worker.threads import Interrupt
+
+
+class Running(Interrupt):
+    """One task and the handler that works on it."""
+
+    __slots__ = ("began", "context", "failure", "handler", "job", "task")
+
+    def __init__(self, task: ClaimedTask, handler: Handler) -> None:
+        self.error = self.on_interrupt = None
+        self.began = time.monotonic()
+        self.task = task
+        self.handler = handler
+        self.context: Context | None = None
+        self.failure: BaseException | None = None
+        """What the handler raised."""
+        self.job: asyncio.Task[None] | None = None
+
+    def stop(self, error: Interrupted) -> None:
+        """Raise something into the handler, once."""
+        if self.interrupt(error) and self.job is not None:
+            self.job.cancel()
+
+    def interrupt(self, error: Interrupted) -> bool:
+        """Note why the handler has to stop, and end what it does elsewhere; false if it was told to stop before."""
+        if not self.set(error):
+            return False
+        if self.context is not None:
+            self.context._interrupt()
+        return True
+
+    def lose(self, error: FlowFabricError) -> None:
+        """The lease is gone."""
+        if self.context is not None:
+            self.context.lost.set()
+            if error.code == "execution_not_active" and error.details[:1] == ("cancelled",):
+                self.context.cancelled.set()
+        self.stop(LeaseLost(str(error)))
