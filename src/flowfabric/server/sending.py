@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
@@ -27,13 +26,13 @@ class Unread:
     def __init__(self, most: int = UNREAD_BYTES) -> None:
         self.most = most
         self.held = 0
-        self.refused_at = float("-inf")
-        """When an answer was refused last."""
+        self.full = False
+        """Whether an answer was refused, and no room has been made since."""
 
     def check(self, size: int) -> None:
         """Refuse a large answer when there is no room for it; one alone may be as large as it is."""
         if size > CHUNK and self.held and self.held + size > self.most:
-            self.refused_at = time.monotonic()
+            self.full = True
             raise HttpError(503, FULL, "resource_exhausted", retryable=True)
 
 

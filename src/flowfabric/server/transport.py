@@ -406,7 +406,8 @@ def _make_room(connections: list[LimitedProtocol], now: float) -> None:
         return
     unread, patience = connections[0].unread, connections[0].limits.stalled_seconds
     waiting = sum(connection.waiting for connection in connections)
-    if waiting <= unread.most and now - unread.refused_at > patience + 2 * SWEEP_SECONDS:
+    unread.full = waiting > unread.most or (unread.full and waiting > unread.most // 2)
+    if not unread.full:
         return
     stalled = [connection for connection in connections if connection.stalled(now) > patience]
     for connection in sorted(stalled, key=lambda each: each.waiting, reverse=True):
