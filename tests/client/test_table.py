@@ -20,7 +20,7 @@ from support.over_http import BEHIND, OverHttp
 STAY_INSIDE = {
     "MarkLeaseExpired", "PromoteDelayed", "ExpireSuspension", "ExpireExecution", "ExpireWaitpoints", "Purge",
     "LoseDeadLease", "SeedSecret", "RotateSecret", "Block", "Unblock", "OpenLane", "CreateToken", "DeleteToken",
-    "ListTokens", "SignLink", "ListKids", "ReadDue", "FindClaimable",
+    "ListTokens", "SignLink", "ReadCursorKeys", "ListKids", "ReadDue", "FindClaimable",
 }  # fmt: skip
 """The engine's own, and administration of secrets. Nothing else may go around HTTP in the suites."""
 

@@ -18,9 +18,11 @@ from flowfabric.model.contracts.reads import (
     ListQueue,
     ReadInbox,
 )
+from flowfabric.model.contracts.upkeep import Purge
 from flowfabric.model.contracts.waiting import CloseWaitpoint
 from flowfabric.model.errors import InvalidInput
-from flowfabric.model.ids import execution_id
+from flowfabric.model.ids import execution_id, partition_in
+from flowfabric.model.limits import DAY_MS, MAX_INT
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Public
 from support.driver import Driver, new_uuid
@@ -157,12 +159,68 @@ async def test_what_comes_in_between_disturbs_no_page(ff: Driver) -> None:
 
 
 async def test_a_page_looks_at_ten_rows_for_each_that_it_shows(ff: Driver) -> None:
-    wanted = await ff.create(namespace="team")
+    wanted = await ff.create(execution_kind="rare")
     for _ in range(25):
         ff.clock.advance(1)
         await ff.create()
-    pages = await every_page(ff, namespace="team", limit=1)
+    pages = await every_page(ff, execution_kind="rare", limit=1)
     assert [[run.execution_id for run in page] for page in pages[:3]] == [[], [], [wanted]]
+
+
+@pytest.mark.parametrize("newest", [True, False])
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {},
+        {"states": (Public.WAITING,)},
+        {"states": (Public.DELAYED, Public.CANCELLED, Public.WAITING)},
+        {"eligible": True},
+        {"lane_id": "default"},
+        {"lane_id": "default", "states": (Public.WAITING,)},
+        {"tags": (("env", "prod"),)},
+    ],
+)
+async def test_what_others_have_shortens_no_page(ff: Driver, newest: bool, filters: dict[str, Any]) -> None:
+    """A list of one namespace is driven by an index of its own, whatever else is asked for."""
+    mine = []
+    for place in range(6):
+        for _ in range(4):
+            await ff.create(tags=(("env", "prod"),))
+        mine.append(await ff.create(tags=(("env", "prod"),), namespace="team"))
+        if place % 2:
+            await ff.create(namespace="team", lane_id="other", delay_until=ff.now + 10**9)
+        ff.clock.advance(1)
+    if not filters or Public.DELAYED in filters.get("states", ()):
+        filters = {**filters, "created_before": ff.now, "execution_kind": "job"}
+        ours = [run.execution_id for page in await every_page(ff, namespace="team") for run in page]
+        mine = ours[::-1]
+    pages = await every_page(ff, namespace="team", newest_first=newest, limit=2, **filters)
+    assert {len(page) for page in pages[:-1]} == {2}, "full pages"
+    seen = [run.execution_id for page in pages for run in page]
+    assert seen == (mine[::-1] if newest else mine)
+
+
+async def test_lists_of_a_namespace_follow_what_happens(ff: Driver) -> None:
+    task = await ff.running(namespace="team", tags=(("env", "test"),))
+    await ff.create(namespace="team2")
+    waiting = {"namespace": "team", "states": (Public.WAITING,)}
+    active = {"namespace": "team", "states": (Public.ACTIVE,)}
+    assert (await found(ff, **waiting), await found(ff, **active)) == ([], [task.execution_id])
+    await ff.store.apply(SetTags(execution_id=task.execution_id, tags=(("env", "prod"),)))
+    assert await found(ff, namespace="team", tags=(("env", "test"),)) == []
+    assert await found(ff, namespace="team", tags=(("env", "prod"),)) == [task.execution_id]
+    assert await found(ff, namespace="team2", tags=(("env", "prod"),)) == []
+    await ff.complete(task)
+    assert await found(ff, **active) == []
+    assert await found(ff, namespace="team", lane_id="default", states=(Public.COMPLETED,)) == [
+        task.execution_id
+    ]
+    ff.clock.advance(10 * DAY_MS)
+    await ff.store.apply(Purge(execution_id=task.execution_id))
+    for more in ({}, {"lane_id": "default"}, {"tags": (("env", "prod"),)}):
+        assert await found(ff, namespace="team", **more) == []
+    partition = partition_in(task.execution_id)
+    assert (await ff.store.read(ListPartition(partition=partition, namespace="team"))).ids == ()
 
 
 @pytest.mark.parametrize(
@@ -277,6 +335,24 @@ async def test_the_inbox_has_pages(ff: Driver) -> None:
     assert seen == [wait.waitpoint.waitpoint_id for wait in waits]
 
 
+async def test_the_inbox_of_a_namespace_is_full_of_its_own(ff: Driver) -> None:
+    await ff.seed()
+    mine = []
+    for _ in range(3):
+        await suspend(ff, await ff.running())
+        await suspend(ff, await ff.running())
+        mine.append(await suspend(ff, await ff.running(namespace="team")))
+    ids = [wait.waitpoint.waitpoint_id for wait in mine]
+    page = await ff.store.read(ReadInbox(namespace="team", limit=2))
+    assert [view.waitpoint_id for view in page.waitpoints] == ids[:2]
+    rest = await ff.store.read(ReadInbox(namespace="team", limit=2, after=page.next))
+    assert ([view.waitpoint_id for view in rest.waitpoints], rest.next) == (ids[2:], 0)
+    await mine[0].signal()
+    page = await ff.store.read(ReadInbox(namespace="team"))
+    assert [view.waitpoint_id for view in page.waitpoints] == ids[1:]
+    assert (await ff.store.read(ReadInbox(namespace="nobody"))).waitpoints == ()
+
+
 async def test_a_partition_lists_its_ids_in_order(ff: Driver) -> None:
     mine = [execution_id(7, new_uuid()) for _ in range(5)]
     others = [execution_id(partition, new_uuid()) for partition in (0, 6, 8, 70, 77)]
@@ -290,6 +366,10 @@ async def test_a_partition_lists_its_ids_in_order(ff: Driver) -> None:
     assert rest == IdPage(tuple(mine[3:]), "")
     team = await ff.store.read(ListPartition(partition=7, namespace="team"))
     assert len(team.ids) == 2
+    one = await ff.store.read(ListPartition(partition=7, namespace="team", limit=1))
+    assert one == IdPage(team.ids[:1], team.ids[0])
+    rest = await ff.store.read(ListPartition(partition=7, namespace="team", limit=1, after=one.next))
+    assert rest == IdPage(team.ids[1:], "")
     assert (await ff.store.read(ListPartition(partition=9))).ids == ()
 
 
@@ -313,6 +393,25 @@ async def test_the_queue_of_a_lane_is_the_order_of_claims(ff: Driver) -> None:
     assert first.next is not None
     rest = await ff.store.read(ListQueue(lane_id="default", limit=2, after=first.next))
     assert ([run.execution_id for run in rest.runs], rest.next) == ([last], None)
+
+
+async def test_the_queue_of_one_namespace(ff: Driver) -> None:
+    mine = []
+    for kind in "abc":
+        for _ in range(4):
+            await ff.create(execution_kind=kind)
+        mine.append(await ff.create(execution_kind=kind, namespace="team"))
+        ff.clock.advance(1)
+    seen, after, reads = [], (-MAX_INT, ""), 0
+    while True:
+        page = await ff.store.read(ListQueue(lane_id="default", namespace="team", limit=1, after=after))
+        reads += 1
+        seen += [run.execution_id for run in page.runs]
+        if page.next is None:
+            break
+        after = page.next
+    assert seen == mine
+    assert reads <= 4, "ten rows for each one asked are looked at"
 
 
 async def test_the_lanes_of_one_namespace(ff: Driver) -> None:

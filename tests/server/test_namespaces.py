@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from typing import Any
 
 import pytest
 
+from flowfabric.model.contracts.upkeep import RotateSecret
+from flowfabric.server.records import MEDIA_TYPE as RECORDS
 from flowfabric.server.roles import Role
 from flowfabric.storage.minting import new_uuid
 from support.server import Api
+from support.serving import Serve
 from support.work import NOW, act, bind, claim, create, path
 
 GETS = (
@@ -72,3 +77,97 @@ async def test_a_worker_cancels_what_it_holds_and_nothing_else(api: Api) -> None
         reply = await api.post(path(execution_id, "cancel"), body | {"source": source})
         assert (reply.status, reply.json["code"]) == (403, "forbidden")
     await act(api, await claim(api), "cancel")
+
+
+async def mixed(api: Api, *, others: int = 5, mine: int = 4) -> tuple[list[str], list[str]]:
+    """Create work of two namespaces in turns, all in one partition; returns that of `team`, and the rest."""
+    own, foreign = [], []
+    for _ in range(mine):
+        foreign += [await create(api, execution_id=f"{{fp:7}}:{new_uuid()}") for _ in range(others)]
+        own.append(await create(api, execution_id=f"{{fp:7}}:{new_uuid()}", namespace="team"))
+    return own, foreign
+
+
+LISTED: list[dict[str, Any]] = [
+    {},
+    {"order": "oldest"},
+    {"state": "waiting"},
+    {"lane": "default"},
+    {"lane": "default", "state": "waiting"},
+    {"partition": 7},
+    {"order": "queue", "lane": "default"},
+]
+
+
+@pytest.mark.parametrize("query", LISTED)
+async def test_pages_are_full_and_cursors_tell_nothing_of_others(api: Api, query: dict[str, Any]) -> None:
+    mine, foreign = await mixed(api)
+    bind(api, "team")
+    seen: list[str] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        page = (await api.get("/v1/executions", **query, limit=2, cursor=cursor)).json
+        seen += [each if isinstance(each, str) else each["execution_id"] for each in page["executions"]]
+        cursor = page["next_cursor"]
+        assert len(page["executions"]) == 2 or cursor is None, "a page is full when there is enough"
+        spread = decoded(cursor or "")
+        assert not [each for each in foreign if each in spread or each[-36:] in spread]
+    assert sorted(seen) == sorted(mine)
+
+
+def decoded(cursor: str) -> str:
+    """Show a cursor as it is, and as what it may be in base64."""
+    raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)) if cursor.isalnum() else b""
+    return f"{cursor} {raw.decode('latin-1')}"
+
+
+async def test_a_place_in_a_queue_can_neither_be_made_up_nor_handed_on(api: Api) -> None:
+    await mixed(api, others=2, mine=2)
+    query = {"order": "queue", "lane": "default", "limit": 1}
+    everybody = (await api.get("/v1/executions", **query)).json["next_cursor"]
+    bind(api, "team")
+    mine = (await api.get("/v1/executions", **query)).json["next_cursor"]
+    turned = mine[:-2] + ("AA" if mine[-2:] != "AA" else "BB")
+    for wrong in (everybody, turned, mine[:20], mine + "A", "A" * 92, "queue0.{fp:7}:x", "x", "=" * 30):
+        reply = await api.get("/v1/executions", **query, cursor=wrong)
+        assert (reply.status, reply.json["field"]) == (400, "cursor"), wrong
+    other_lane = {**query, "lane": "elsewhere"}
+    assert (await api.get("/v1/executions", **other_lane, cursor=mine)).status == 400
+    bind(api, "")
+    assert (await api.get("/v1/executions", **query, cursor=mine)).status == 400
+
+
+async def test_a_cursor_outlives_its_server_and_its_key(serve: Serve) -> None:
+    api = await serve()
+    await mixed(api, others=1, mine=3)
+    query = {"order": "queue", "lane": "default", "limit": 2}
+    first = (await api.get("/v1/executions", **query)).json
+    another = await serve(store=api.server.store)
+    rotation = RotateSecret(new_kid="k9", new_secret_hex="cd" * 32, grace_ms=60_000)
+    await another.server.store.apply(rotation)
+    rest = (await another.get("/v1/executions", **query, cursor=first["next_cursor"])).json
+    ids = [each["execution_id"] for each in (*first["executions"], *rest["executions"])]
+    assert len(set(ids)) == 4
+
+
+async def test_records_of_a_queue_tell_nothing_of_others(api: Api) -> None:
+    mine, foreign = await mixed(api, others=30, mine=3)
+    bind(api, "team")
+    after: list[Any] = [-(2**53 - 1), ""]
+    seen: list[str] = []
+    while after is not None:
+        question = json.dumps({"ListQueue": {"lane_id": "default", "limit": 1, "after": after}})
+        reply = await api.get("/v1/executions", headers={"accept": RECORDS}, question=question)
+        assert not [each for each in foreign if each[-36:] in json.dumps(reply.json)]
+        seen += [run[1] if isinstance(run, list) else run["execution_id"] for run in reply.json["runs"]]
+        after = reply.json["next"]
+    assert seen == mine
+
+
+async def test_the_inbox_of_a_bound_token_is_full(api: Api) -> None:
+    for namespace in ("default", "default", "team", "default", "team"):
+        await create(api, namespace=namespace)
+        await act(api, await claim(api), "suspend")
+    bind(api, "team")
+    page = (await api.get("/v1/waitpoints", limit=2)).json
+    assert [each["namespace"] for each in page["waitpoints"]] == ["team", "team"]

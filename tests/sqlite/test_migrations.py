@@ -6,11 +6,14 @@ import sqlite3
 from pathlib import Path
 
 from flowfabric.engine import every_step
+from flowfabric.model.contracts.reads import ListExecutions, ReadInbox
 from flowfabric.model.contracts.streams import PutStep
+from flowfabric.model.state import Public
 from flowfabric.storage.sqlite import SqliteStore
 from flowfabric.storage.sqlite.connection import APPLICATION_ID, migrations
 from support.clock import ManualClock
 from support.driver import Driver
+from support.waiting import suspend
 
 LISTS = 6
 """The migration that gave lists their indexes."""
@@ -52,5 +55,24 @@ async def test_the_steps_of_an_older_file_are_listed(tmp_path: Path) -> None:
     store = await SqliteStore.open(as_before(path, LISTS))
     try:
         assert [step async for step in every_step(store, task.execution_id, 100)] == listed
+    finally:
+        await store.close()
+
+
+async def test_lists_of_a_namespace_hold_what_an_older_file_has(tmp_path: Path) -> None:
+    path = tmp_path / "flowfabric.db"
+    store = await SqliteStore.open(path)
+    ff = Driver(store, ManualClock())
+    await ff.seed()
+    await ff.create(tags=(("env", "prod"),))
+    wait = await suspend(ff, await ff.running(namespace="team", lane_id="l", tags=(("env", "prod"),)))
+    await store.close()
+    store = await SqliteStore.open(as_before(path, LISTS))
+    try:
+        for more in ({}, {"lane_id": "l"}, {"tags": (("env", "prod"),)}, {"states": (Public.SUSPENDED,)}):
+            page = await store.read(ListExecutions(namespace="team", **more))
+            assert [run.execution_id for run in page.runs] == [wait.execution_id], more
+        inbox = await store.read(ReadInbox(namespace="team"))
+        assert [view.execution_id for view in inbox.waitpoints] == [wait.execution_id]
     finally:
         await store.close()

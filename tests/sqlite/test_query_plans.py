@@ -58,3 +58,31 @@ def test_order_comes_from_an_index(db: sqlite3.Connection, name: str) -> None:
 @pytest.mark.parametrize("name", ["heads", "steps"])
 def test_lists_of_steps_never_touch_a_result(db: sqlite3.Connection, name: str) -> None:
     assert any("USING COVERING INDEX step_order" in line for line in plan_of(db, FETCH[name]))
+
+
+INDEXES = {
+    "list namespace": "execution_namespace (namespace=? AND state=?",
+    "list lane of namespace": "execution_namespace_lane (namespace=? AND lane=? AND state=?",
+    "list flow of namespace": "execution_namespace_flow (namespace=? AND flow_id=?",
+    "list tag of namespace": "tag_namespace (namespace=? AND name=? AND value=?",
+}
+
+
+@pytest.mark.parametrize("order", ["newest", "oldest"])
+@pytest.mark.parametrize("name", sorted(INDEXES))
+def test_lists_of_a_namespace_have_indexes_of_their_own(
+    db: sqlite3.Connection, name: str, order: str
+) -> None:
+    (line,) = plan_of(db, FETCH[f"{name} {order}"])
+    assert f"USING COVERING INDEX {INDEXES[name]}" in line
+
+
+@pytest.mark.parametrize("name", ["partition of namespace", "found of namespace"])
+def test_ids_of_a_namespace_have_an_index_of_their_own(db: sqlite3.Connection, name: str) -> None:
+    (line,) = plan_of(db, FETCH[name])
+    assert "USING COVERING INDEX execution_namespace_id (namespace=? AND id>" in line
+
+
+def test_the_inbox_of_a_namespace_has_an_index_of_its_own(db: sqlite3.Connection) -> None:
+    plan = plan_of(db, FETCH["inbox of namespace"])
+    assert any("INDEX waitpoint_namespace (namespace=? AND pos>?)" in line for line in plan)

@@ -217,6 +217,7 @@ NOT_OFFERED: Final[Mapping[type[Command[Any]], str]] = {
     access.DeleteToken: _TOKENS,
     access.ListTokens: _TOKENS,
     access.SignLink: "ask for a link with POST /v1/executions/{id}/waitpoints/{waitpoint_id}/link",
+    access.ReadCursorKeys: "the keys of a server are its own; its lists come with cursors",
     reads.ListKids: "the keys of a server are its own; GET /healthz says whether it is ready",
     reads.ReadDue: _TIMERS,
     reads.FindClaimable: "claim at once, or ask for a grant with POST /v1/workers/{worker_id}/claim",

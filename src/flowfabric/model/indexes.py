@@ -1,7 +1,7 @@
 """Which indexes hold an execution: one pure function of its record.
 
-Four indexes are kept, and no more: claimable work by route, lists by lane and state, what is due next, and the leases
-of a worker. Everything else that a reader may ask for is computed from records.
+Four indexes are kept, and no more: claimable work by route, lists by lane and state (for all namespaces, and for each),
+what is due next, and the leases of a worker. Everything else that a reader may ask for is computed from records.
 """
 
 from __future__ import annotations

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from flowfabric.model.contracts.reads import FindExecutions, ListExecutions, ListPartition
+from flowfabric.model.contracts.reads import (
+    PAGE_MAX,
+    FindExecutions,
+    ListExecutions,
+    ListPartition,
+    ListQueue,
+)
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Eligibility, Phase
 
@@ -14,15 +20,20 @@ LOOK_AHEAD: Final = 10
 
 
 def driven(question: ListExecutions, run: Execution) -> bool:
-    """Whether the index that drives the list holds this execution; only such rows count as looked at."""
+    """Whether the index that drives the list holds this execution; only such rows count as looked at.
+
+    Every index exists once for all namespaces and once for each of them.
+    """
+    if question.namespace and run.namespace != question.namespace:
+        return False
     if question.flow_id:
         return run.flow_id == question.flow_id
     if question.tags:
         return question.tags[0] in run.tags
-    if question.lane_id:
-        states = question.looked_at()
-        return run.lane_id == question.lane_id and (not states or run.public_state in states)
-    return True
+    if question.lane_id and run.lane_id != question.lane_id:
+        return False
+    states = question.looked_at() if question.lane_id or question.namespace else ()
+    return not states or run.public_state in states
 
 
 def matches(question: ListExecutions, run: Execution) -> bool:
@@ -31,7 +42,6 @@ def matches(question: ListExecutions, run: Execution) -> bool:
         driven(question, run)
         and (not question.lane_id or run.lane_id == question.lane_id)
         and _in_state(question, run)
-        and (not question.namespace or run.namespace == question.namespace)
         and (not question.execution_kind or run.execution_kind == question.execution_kind)
         and all(tag in run.tags for tag in question.tags)
         and (not question.created_after or run.created_at > question.created_after)
@@ -46,22 +56,10 @@ def _in_state(question: ListExecutions, run: Execution) -> bool:
     return run.public_state in question.states or (question.eligible and eligible)
 
 
-def rows_to_look_at(question: ListPartition | FindExecutions) -> int:
-    """How many rows of a partition one page may cost."""
-    return question.limit * LOOK_AHEAD if question.namespace else question.limit
-
-
-def id_page(question: ListPartition, rows: Sequence[tuple[str, str]]) -> tuple[tuple[str, ...], str]:
-    """Choose a page out of ids with their namespaces; one row more than may be looked at says that there is a next."""
-    found: list[str] = []
-    last = ""
-    for seen, (execution_id, namespace) in enumerate(rows):
-        if seen == rows_to_look_at(question) or len(found) == question.limit:
-            return tuple(found), last
-        last = execution_id
-        if question.namespace in {"", namespace}:
-            found.append(execution_id)
-    return tuple(found), ""
+def id_page(question: ListPartition, ids: Sequence[str]) -> tuple[tuple[str, ...], str]:
+    """Choose a page out of ids; one more than was asked for says that there is a next one."""
+    shown = tuple(ids[: question.limit])
+    return shown, shown[-1] if len(ids) > len(shown) else ""
 
 
 def prefix_bounds(question: FindExecutions, partition: str) -> tuple[str, str]:
@@ -70,7 +68,25 @@ def prefix_bounds(question: FindExecutions, partition: str) -> tuple[str, str]:
     return low, f"{low}g"  # the letter after the last digit
 
 
-def found_ids(question: FindExecutions, rows: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """Choose the answer out of ids with their namespaces, gathered from all partitions."""
-    ids = (execution_id for execution_id, namespace in rows if question.namespace in {"", namespace})
+def found_ids(question: FindExecutions, ids: Iterable[str]) -> tuple[str, ...]:
+    """Choose the answer out of ids that were gathered from all partitions."""
     return tuple(sorted(ids, key=lambda each: (each.rpartition(":")[2], each))[: question.limit])
+
+
+def queue_page(
+    question: ListQueue, runs: Sequence[Execution]
+) -> tuple[tuple[Execution, ...], Execution | None]:
+    """Choose a page out of claimable work; what lies behind the last one that was looked at is the next."""
+    found: list[Execution] = []
+    for seen, run in enumerate(runs):
+        if seen == queue_look(question) or len(found) == question.limit:
+            return tuple(found), runs[seen - 1]
+        if question.namespace in {"", run.namespace}:
+            found.append(run)
+    return tuple(found), None
+
+
+def queue_look(question: ListQueue) -> int:
+    """How many executions of a queue one page may cost: queues have no index by namespace."""
+    most = min(question.limit * LOOK_AHEAD, PAGE_MAX) if question.namespace else 0
+    return max(question.limit, most)

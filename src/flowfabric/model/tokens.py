@@ -194,6 +194,18 @@ def sign(ring: KeyRing, kid: str, message: str, now: int) -> tuple[str, str]:
     return key.kid, hmac.new(derived, message.encode(), hashlib.sha256).hexdigest()
 
 
+def derived_keys(ring: KeyRing, purpose: str, now: int) -> tuple[bytes, ...]:
+    """Derive a key for a purpose from each key that verifies now, the current one first."""
+    current = _verifying_key(ring, ring.current_kid, now)
+    others = [key for key in ring.keys if key.kid != current.kid and _in_grace(key, now)]
+    secrets = [bytes.fromhex(key.secret_hex) for key in (current, *others) if _HEX.fullmatch(key.secret_hex)]
+    if not secrets:
+        raise refuse("invalid_secret")
+    return tuple(
+        hmac.new(secret, f"flowfabric:{purpose}".encode(), hashlib.sha256).digest() for secret in secrets
+    )
+
+
 def fingerprint(token: str) -> tuple[str, str]:
     """Return key name and first 16 digits of the digest: enough to recognise a token, not to use it."""
     kid, _, digest = token.partition(":")

@@ -27,7 +27,6 @@ from flowfabric.model.contracts.reads import (
     GetResult,
     GetStep,
     GetSuspension,
-    InboxPage,
     ListAttempts,
     ListExecutions,
     ListLanes,
@@ -51,6 +50,7 @@ from flowfabric.model.contracts.reads import (
 )
 from flowfabric.model.errors import NotFound
 from flowfabric.server.call import Answer, Call
+from flowfabric.server.cursors import queue_name, read_place, write_place
 from flowfabric.server.errors import HttpError, bad_request
 from flowfabric.server.fences import seen_by
 from flowfabric.server.listing import read_list
@@ -89,7 +89,7 @@ QUESTIONS: Final[dict[str, tuple[type[Question[Any]], ...]]] = {
 """Which questions a route answers."""
 _OF_NAMESPACE: Final = (
     ListExecutions, ListPartition, FindExecutions, ListLanes, ListKinds, GetKind, ListWorkers, CountLeases,
-    CountExecutions,
+    CountExecutions, ReadInbox,
 )  # fmt: skip
 """Questions that name a namespace: a bound token's is put in."""
 _IN_PATH: Final = {
@@ -150,6 +150,8 @@ async def _asked(call: Call, route: Endpoint, question: Question[Any]) -> Any:
     bound = call.principal.namespace
     if not bound or route.names_execution:  # the gate has looked whose execution it is
         return await _read(call, question)
+    if isinstance(question, ListQueue):
+        return await _queue(call, question, bound)
     if isinstance(question, _OF_NAMESPACE):
         return await _read(call, replace(question, namespace=bound))
     if isinstance(question, FindKinds):
@@ -190,13 +192,15 @@ async def _feed(_: Call, page: FeedPage, bound: str) -> FeedPage:
     return replace(page, entries=tuple(entry for entry in page.entries if entry.namespace == bound))
 
 
-async def _queue(_: Call, page: QueuePage, bound: str) -> QueuePage:
-    return replace(page, runs=tuple(run for run in page.runs if run.namespace == bound))
-
-
-async def _inbox(call: Call, page: InboxPage, bound: str) -> InboxPage:
-    seen = [view for view in page.waitpoints if await inside(call, view.execution_id, bound)]
-    return replace(page, waitpoints=tuple(seen))
+async def _queue(call: Call, question: ListQueue, bound: str) -> QueuePage:
+    """Read a queue; places in it, which may be those of others, are sealed."""
+    about = queue_name(question.lane_id, bound)
+    if question.after[1]:
+        question = replace(question, after=await read_place(call.store, about, question.after[1]))
+    page: QueuePage = await read_list(call, replace(question, namespace=bound))
+    if page.next is None:
+        return page
+    return replace(page, next=(0, await write_place(call.store, about, page.next)))
 
 
 async def _leases(call: Call, held: tuple[str, ...], bound: str) -> tuple[str, ...]:
@@ -212,7 +216,5 @@ async def inside(call: Call, execution_id: str, bound: str) -> bool:
 
 _TRIM: Final[dict[type[Question[Any]], Callable[[Call, Any, str], Awaitable[Any]]]] = {
     ReadFeed: _feed,
-    ListQueue: _queue,
-    ReadInbox: _inbox,
     ListLeases: _leases,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flowfabric.model.contracts.access import CreateToken, DeleteToken, ListTokens, SignLink
+from flowfabric.model.contracts.access import CreateToken, DeleteToken, ListTokens, ReadCursorKeys, SignLink
 from support.simulation.making import Hand, maker
 
 IDS = tuple(f"00000000-0000-4000-8000-00000000000{n}" for n in range(2))
@@ -29,6 +29,11 @@ def delete_token(hand: Hand) -> DeleteToken:
 @maker(ListTokens)
 def list_tokens(_: Hand) -> ListTokens:
     return ListTokens()
+
+
+@maker(ReadCursorKeys)
+def read_cursor_keys(_: Hand) -> ReadCursorKeys:
+    return ReadCursorKeys()
 
 
 @maker(SignLink)

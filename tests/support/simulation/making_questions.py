@@ -41,7 +41,7 @@ from support.simulation.making import MAKERS, Hand, maker
 from support.simulation.making_work import TAGS
 from support.simulation.world import KINDS, LANES, NAMESPACES, STEPS, WORKERS
 
-for _plain in (Describe, GetExecution, GetPayload, ListAttempts, GetSuspension, ObserveSignals, ListSteps):
+for _plain in (Describe, GetExecution, GetPayload, ListAttempts, GetSuspension, ObserveSignals):
 
     def _about(hand: Hand, kind: Any = _plain) -> Any:
         return kind(**hand.on(hand.run()))
@@ -115,6 +115,14 @@ def get_step(hand: Hand) -> GetStep:
     return GetStep(**hand.on(hand.run()), step_name=hand.draw.pick(STEPS))
 
 
+@maker(ListSteps)
+def list_steps(hand: Hand) -> ListSteps:
+    return ListSteps(
+        **hand.on(hand.run()), after=hand.draw.pick(((-1, ""), (0, ""), (1, "a"))), limit=_limit(hand),
+        max_bytes=hand.draw.pick((0, 5, 10_000)),
+    )  # fmt: skip
+
+
 @maker(ListExecutions)
 def list_executions(hand: Hand) -> ListExecutions:
     draw = hand.draw
@@ -123,7 +131,7 @@ def list_executions(hand: Hand) -> ListExecutions:
         fields["lane_id"] = draw.pick(LANES)
     if draw.chance(0.4):
         fields["states"] = tuple(draw.pick(tuple(Public)) for _ in range(draw.integer(1, 3)))
-    if draw.chance(0.2):
+    if draw.chance(0.4):
         fields["namespace"] = draw.pick(NAMESPACES)
     if draw.chance(0.2):
         fields["execution_kind"] = draw.pick(KINDS)
@@ -140,7 +148,8 @@ def list_executions(hand: Hand) -> ListExecutions:
 
 @maker(ReadInbox)
 def read_inbox(hand: Hand) -> ReadInbox:
-    return ReadInbox(after=hand.draw.pick((0, 0, 1, 3)), limit=_limit(hand))
+    namespace = hand.draw.pick(("", "", *NAMESPACES))
+    return ReadInbox(namespace=namespace, after=hand.draw.pick((0, 0, 1, 3)), limit=_limit(hand))
 
 
 @maker(ReadFeed)

@@ -156,3 +156,27 @@ class SignLink(ExecutionQuestion[Signed], frozen=True, kw_only=True):
             ("suspension", (self.execution_id,)),
             ("keyring", ()),
         )
+
+
+class CursorKeys(Struct, frozen=True):
+    """The keys that seal the cursors of lists, the current one first. They are secrets: `repr` hides them."""
+
+    keys: tuple[bytes, ...]
+
+    def __repr__(self) -> str:
+        return shown_text(self, keys=hide)
+
+    def __rich_repr__(self) -> Iterator[tuple[str, object]]:  # type: ignore[override]
+        return shown(self, keys=hide)
+
+
+class ReadCursorKeys(Question[CursorKeys], frozen=True, kw_only=True):
+    """Return the keys that seal cursors, for trusted code only.
+
+    They are derived from those that sign waitpoint tokens: every server over one store has the same, they outlive
+    its restarts, and rotate with the others.
+    """
+
+    def needs(self) -> tuple[Need, ...]:
+        """The keys."""
+        return (("keyring", ()),)

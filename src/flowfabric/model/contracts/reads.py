@@ -354,7 +354,11 @@ class ExecutionPage(Page, frozen=True):
 
 
 class ListExecutions(Question[ExecutionPage], frozen=True, kw_only=True):
-    """List executions by creation. One index drives it; further filters look at up to ten rows for each one asked."""
+    """List executions by creation, driven by one index: flow, else the first tag, else lane and states, else creation.
+
+    Each of them exists for one namespace, too, where states alone drive a list. Further filters look at up to ten rows
+    for each one asked, so a page may be short while there is a next one.
+    """
 
     lane_id: str = ""
     states: tuple[Public, ...] = ()
@@ -404,14 +408,17 @@ class ListQueue(Question[QueuePage], frozen=True, kw_only=True):
     """List what may be claimed on a lane, the next first, whoever may take it and whether or not the lane is paused."""
 
     lane_id: str
+    namespace: str = ""
+    """Only of this one; ten rows for each one asked are looked at, so a page may be short while there is a next one."""
     after: tuple[int, str] = (-MAX_INT, "")
-    """Score and id of the last execution that was seen."""
+    """Score and id of the last execution that was seen, or looked at."""
     limit: int = 100
 
     def check(self) -> None:
         """Check lane, cursor and limit."""
         super().check()
         checks.lane(self.lane_id)
+        checks.name("namespace", self.namespace, empty=True)
         if len(self.after) != 2:
             raise invalid("after", "give the score and the id of the last execution that was seen")
         checks.integer("after", self.after[0], -MAX_INT, MAX_INT)
@@ -431,7 +438,7 @@ class ListPartition(Question[IdPage], frozen=True, kw_only=True):
 
     partition: int
     namespace: str = ""
-    """Only of this one; a page may then be short while there is a next one."""
+    """Only of this one."""
     after: str = ""
     limit: int = 50
 
@@ -439,6 +446,7 @@ class ListPartition(Question[IdPage], frozen=True, kw_only=True):
         """Check partition, cursor and limit."""
         super().check()
         checks.integer("partition", self.partition, 0, MAX_PARTITIONS)
+        checks.name("namespace", self.namespace, empty=True)
         _limit(self.limit)
         if self.after:
             parse_execution_id(self.after)
@@ -454,7 +462,7 @@ class FindExecutions(Question[tuple[str, ...]], frozen=True, kw_only=True):
 
     prefix: str
     namespace: str = ""
-    """Only of this one; a bounded number of rows of each partition is looked at."""
+    """Only of this one."""
     limit: int = 10
 
     def check(self) -> None:
@@ -474,6 +482,14 @@ class InboxPage(Page, frozen=True):
 
 class ReadInbox(_Onward[InboxPage], frozen=True, kw_only=True):
     """Return what waits for a signal, anywhere."""
+
+    namespace: str = ""
+    """Only of this one."""
+
+    def check(self) -> None:
+        """Check cursor, limit and namespace."""
+        super().check()
+        checks.name("namespace", self.namespace, empty=True)
 
 
 class FeedEntry(Struct, frozen=True):

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from flowfabric.model.contracts.access import CreateToken, DeleteToken, ListTokens, Signed, SignLink
+from flowfabric.model.contracts.access import (
+    CreateToken,
+    CursorKeys,
+    DeleteToken,
+    ListTokens,
+    ReadCursorKeys,
+    Signed,
+    SignLink,
+)
 from flowfabric.model.errors import refuse
 from flowfabric.model.limits import MAX_TOKENS
 from flowfabric.model.machine.inbox import is_open
@@ -11,7 +19,7 @@ from flowfabric.model.machine.secrets import keyring
 from flowfabric.model.machine.workspace import Workspace, step
 from flowfabric.model.records import VERSION, AccessToken, Execution, Suspension, Waitpoint
 from flowfabric.model.state import Phase
-from flowfabric.model.tokens import sign
+from flowfabric.model.tokens import derived_keys, sign
 
 
 @step(CreateToken)
@@ -86,3 +94,9 @@ def _successor(space: Workspace, run: Execution, waitpoint: Waitpoint, suspensio
         ),
         "",
     )  # fmt: skip
+
+
+@step(ReadCursorKeys)
+def read_cursor_keys(space: Workspace, _: ReadCursorKeys) -> CursorKeys:
+    """Derive the keys that seal cursors."""
+    return CursorKeys(derived_keys(keyring(space), "cursors", space.now))

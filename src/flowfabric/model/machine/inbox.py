@@ -76,7 +76,9 @@ def list_waitpoints(space: Workspace, question: ListWaitpoints) -> WaitpointPage
 @step(ReadInbox)
 def read_inbox(space: Workspace, question: ReadInbox) -> InboxPage:
     """Return the open waitpoints of all executions; a page may be short while there is a next one."""
-    rows: tuple[tuple[int, str, Waitpoint], ...] = space.get("inbox", question.after, question.limit)
+    rows: tuple[tuple[int, str, Waitpoint], ...] = space.get(
+        "inbox", question.namespace, question.after, question.limit
+    )
     suspensions = space.several("suspension", ((execution_id,) for _, execution_id, _ in rows))
     shown = tuple(
         _waitpoint_view(execution_id, waitpoint, suspension)

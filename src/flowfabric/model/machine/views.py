@@ -48,6 +48,7 @@ from flowfabric.model.contracts.reads import (
 from flowfabric.model.ids import entry_id, parse_cursor, parse_entry_id
 from flowfabric.model.indexes import score
 from flowfabric.model.limits import MAX_INT
+from flowfabric.model.listing import queue_look, queue_page
 from flowfabric.model.machine.steps import first_that_fit, step_view
 from flowfabric.model.machine.streams import forgotten
 from flowfabric.model.machine.workspace import Workspace, step
@@ -213,10 +214,12 @@ def list_executions(space: Workspace, question: ListExecutions) -> ExecutionPage
 
 @step(ListQueue)
 def list_queue(space: Workspace, question: ListQueue) -> QueuePage:
-    """Return a page of what may be claimed; one more than was asked for says that there is a next page."""
-    runs: tuple[Execution, ...] = space.get("queue", question.lane_id, *question.after, question.limit + 1)
-    shown = runs[: question.limit]
-    return QueuePage(shown, (score(shown[-1]), shown[-1].execution_id) if len(runs) > len(shown) else None)
+    """Return a page of what may be claimed; one more than may be looked at says that there is a next page."""
+    runs: tuple[Execution, ...] = space.get(
+        "queue", question.lane_id, *question.after, queue_look(question) + 1
+    )
+    shown, last = queue_page(question, runs)
+    return QueuePage(shown, None if last is None else (score(last), last.execution_id))
 
 
 @step(ListPartition)

@@ -17,10 +17,11 @@ from flowfabric.model.state import Public
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.cursors import (
     bad_cursor,
+    queue_name,
     read_cursor,
-    read_queue_cursor,
+    read_place,
     write_cursor,
-    write_queue_cursor,
+    write_place,
 )
 from flowfabric.server.errors import bad_request
 from flowfabric.server.forms import U16, U64, Ms, path_uuid
@@ -115,11 +116,14 @@ async def _queue(
 ) -> tuple[Sequence[Execution], str | None]:
     if not asked.lane:
         raise bad_request("order=queue needs one lane", field="lane")
-    place = read_queue_cursor(asked.cursor)
-    question = ListQueue(lane_id=asked.lane, limit=asked.limit)
-    page = await read_list(call, question if place is None else replace(question, after=place))
+    about = queue_name(asked.lane, call.principal.namespace)
+    question = ListQueue(lane_id=asked.lane, namespace=filters.namespace, limit=asked.limit)
+    if asked.cursor:
+        question = replace(question, after=await read_place(call.store, about, asked.cursor))
+    page = await read_list(call, question)
+    cursor = None if page.next is None else await write_place(call.store, about, page.next)
     # What the other filters leave may be less than a page while there is a next one.
-    return [run for run in page.runs if matches(filters, run)], write_queue_cursor(page.next)
+    return [run for run in page.runs if matches(filters, run)], cursor
 
 
 def _state(name: str) -> Public:

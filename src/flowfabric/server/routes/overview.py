@@ -106,7 +106,12 @@ class InboxQuery(Struct, frozen=True):
 @endpoint("GET", "/v1/waitpoints", Need.READ, query=InboxQuery, bound=True)
 async def inbox(call: Call) -> Answer:
     """List every open waitpoint, the oldest first; never a token."""
-    page = await call.read(ReadInbox(after=read_cursor(_INBOX, call.query.cursor), limit=call.query.limit))
+    page = await call.read(
+        ReadInbox(
+            namespace=call.principal.namespace, after=read_cursor(_INBOX, call.query.cursor),
+            limit=call.query.limit,
+        )
+    )  # fmt: skip
     now = call.store.now()
     shown = await asyncio.gather(*(_letter(call, view, now) for view in page.waitpoints))
     return Answer(
@@ -121,8 +126,6 @@ async def _letter(call: Call, view: WaitpointView, now: int) -> dict[str, Any] |
     try:
         run = await call.read(GetExecution(execution_id=view.execution_id))
     except NotFound:  # purged since
-        return None
-    if call.principal.namespace not in {"", run.namespace}:
         return None
     return waitpoint(view) | {
         "namespace": run.namespace,

@@ -27,7 +27,6 @@ from flowfabric.model.listing import (
     id_page,
     matches,
     prefix_bounds,
-    rows_to_look_at,
 )
 from flowfabric.model.machine import Effect, Head, Wishes, Workspace
 from flowfabric.model.machine.steps import head_of
@@ -167,26 +166,28 @@ class Tables:
         later = [run for run in waiting if (score(run), run.execution_id) > (after_score, after_id)]
         return tuple(later[:limit])
 
+    def _ids(self, namespace: str) -> list[str]:
+        return sorted(run.execution_id for run in self.runs if namespace in {"", run.namespace})
+
     def _partition(self, question: ListPartition) -> tuple[tuple[str, ...], str]:
         low, high = question.bounds()
-        rows = sorted((run.execution_id, run.namespace) for run in self.runs if low < run.execution_id < high)
-        return id_page(question, rows[: rows_to_look_at(question) + 1])
+        return id_page(question, [each for each in self._ids(question.namespace) if low < each < high])
 
     def _found(self, question: FindExecutions) -> tuple[str, ...]:
-        rows: list[tuple[str, str]] = []
-        for tag in {partition_key(FLOW, partition_in(run.execution_id)) for run in self.runs}:
+        found: list[str] = []
+        ids = self._ids(question.namespace)
+        for tag in {partition_key(FLOW, partition_in(each)) for each in ids}:
             low, high = prefix_bounds(question, tag)
-            of_tag = sorted(
-                (run.execution_id, run.namespace) for run in self.runs if low <= run.execution_id < high
-            )
-            rows += of_tag[: rows_to_look_at(question)]
-        return found_ids(question, rows)
+            found += [each for each in ids if low <= each < high]
+        return found_ids(question, found)
 
-    def _inbox(self, after: int, limit: int) -> tuple[tuple[int, str, Any], ...]:
+    def _inbox(self, namespace: str, after: int, limit: int) -> tuple[tuple[int, str, Any], ...]:
         rows = [
             (place, key[0], self.records["waitpoint"][key])
             for key, place in self.waitpoint_order.items()
-            if place > after and self.records["waitpoint"][key].state != "closed"
+            if place > after
+            and self.records["waitpoint"][key].state != "closed"
+            and namespace in {"", self.records["execution"][key[0],].namespace}
         ]
         return tuple(sorted(rows, key=lambda row: row[0])[:limit])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Final
 
@@ -15,12 +15,12 @@ from flowfabric.model.listing import (
     id_page,
     matches,
     prefix_bounds,
-    rows_to_look_at,
 )
 from flowfabric.model.machine import Head, Wishes, Workspace
 from flowfabric.model.presence import MOST_GROUPS, Group, Serving
 from flowfabric.model.records import Execution, Payload, Route, Worker
 from flowfabric.model.state import Public
+from flowfabric.storage.merging import merged, share
 from flowfabric.storage.sql.codec import decode
 from flowfabric.storage.sql.memory import Memory
 from flowfabric.storage.sql.requests import Fetch, Gather, Plan, Row
@@ -178,8 +178,11 @@ class Loader:
         yield from self._step_heads("steps", keys)
 
     def _inbox(self, keys: list[Row]) -> Plan[None]:
-        answers = yield Fetch("inbox", keys)
-        for key, rows in zip(keys, answers, strict=True):
+        for key in keys:
+            if key[0]:
+                (rows,) = yield Fetch("inbox of namespace", [key])
+            else:
+                (rows,) = yield Fetch("inbox", [key[1:]])
             found = tuple((pos, execution_id, decode("waitpoint", rec)) for pos, execution_id, rec in rows)
             self.space.learn(("inbox", key), found)
 
@@ -278,47 +281,82 @@ class Loader:
         for key in keys:
             lane_id, *after, limit = key
             (routes,) = yield Fetch("routes", [(lane_id,)])
-            answers = yield Fetch("queue", [(route[0], *after, limit) for route in routes])
-            rows = sorted((row for part in answers for row in part), key=lambda row: row[:2])
-            self.space.learn(("queue", key), tuple(decode("execution", row[2]) for row in rows[:limit]))
+            places = yield from _walk("queue", [row[:1] for row in routes], tuple(after), limit)
+            rows = (yield Gather("executions", [place[1] for place in places])) if places else []
+            runs = {row[0]: decode("execution", row[2]) for row in rows}
+            self.space.learn(("queue", key), tuple(runs[place[1]] for place in places))
 
     def _partitions(self, keys: list[Row]) -> Plan[None]:
         for (question,) in keys:
-            (rows,) = yield Fetch("partition", [(*question.bounds(), rows_to_look_at(question) + 1)])
-            self.space.learn(("partition", (question,)), id_page(question, rows))
+            which, scope = _scope("partition", question.namespace)
+            (rows,) = yield Fetch(which, [(*scope, *question.bounds(), question.limit + 1)])
+            self.space.learn(("partition", (question,)), id_page(question, [row[0] for row in rows]))
 
     def _found(self, keys: list[Row]) -> Plan[None]:
         for (question,) in keys:
             (tags,) = yield Fetch("partition tags", [()])
-            look = rows_to_look_at(question)
-            answers = yield Fetch("found", [(*prefix_bounds(question, tag), look) for (tag,) in tags])
-            self.space.learn(("found", (question,)), found_ids(question, chain.from_iterable(answers)))
+            which, scope = _scope("found", question.namespace)
+            bounds = [(*scope, *prefix_bounds(question, tag), question.limit) for (tag,) in tags]
+            rows = chain.from_iterable((yield Fetch(which, bounds)))
+            self.space.learn(("found", (question,)), found_ids(question, [row[0] for row in rows]))
 
     def _list(self, question: ListExecutions) -> Plan[tuple[tuple[Execution, ...], int]]:
-        order = "newest" if question.newest_first else "oldest"
+        newest = question.newest_first
         look = question.limit * LOOK_AHEAD
+        which, places = _driving(question)
+        start = question.after or (MAX_INT if newest else 0)
         # One row more than may be looked at tells whether there is a next page.
-        bounds = (question.after or (MAX_INT if question.newest_first else 0), look + 1)
-        if question.flow_id:
-            answers = yield Fetch(f"list flow {order}", [(question.flow_id, *bounds)])
-        elif question.tags:
-            answers = yield Fetch(f"list tag {order}", [(*question.tags[0], *bounds)])
-        elif question.lane_id:
-            states = dict.fromkeys(question.looked_at() or Public)
-            answers = yield Fetch(f"list lane {order}", [(question.lane_id, str(s), *bounds) for s in states])
-        else:
-            answers = yield Fetch(f"list {order}", [bounds])
-        rows = sorted((row for part in answers for row in part), reverse=question.newest_first)
+        order = "newest" if newest else "oldest"
+        rows = yield from _walk(f"{which} {order}", places, (start,), look + 1, descending=newest)
         found: list[Execution] = []
-        last = 0
-        for seen, (k, rec) in enumerate(rows):
-            if seen == look or len(found) == question.limit:
-                return tuple(found), last
-            last = k
-            run: Execution = decode("execution", rec)
-            if matches(question, run):
-                found.append(run)
-        return tuple(found), 0
+        seen = 0
+        while seen < min(len(rows), look) and len(found) < question.limit:
+            some = [k for (k,) in rows[seen : min(seen + question.limit, look)]]
+            records = dict((yield Gather("listed", some)))
+            for k in some:
+                if len(found) == question.limit:
+                    break
+                seen += 1
+                run: Execution = decode("execution", records[k])
+                if matches(question, run):
+                    found.append(run)
+        return tuple(found), rows[seen - 1][0] if seen < len(rows) else 0
+
+
+def _walk(
+    which: str, places: Sequence[Row], after: Row, count: int, *, descending: bool = False
+) -> Plan[list[Row]]:
+    """Read so many rows of an order that is spread over places of an index, a little of each at a time."""
+    found: list[Row] = []
+    asked, more = share(count, max(len(places), 1)), bool(places)
+    while more and len(found) < count:
+        pages = yield Fetch(which, [(*place, *after, asked) for place in places])
+        rows, more = merged(pages, asked, descending=descending)
+        found += rows
+        after = found[-1] if found else after
+    return found[:count]
+
+
+def _scope(which: str, namespace: str) -> tuple[str, Row]:
+    """Name a statement, or the one of its kind for a namespace with what that takes first."""
+    return (f"{which} of namespace", (namespace,)) if namespace else (which, ())
+
+
+def _driving(question: ListExecutions) -> tuple[str, list[Row]]:
+    """Name the list that drives a question, and the places in its index."""
+    if question.flow_id:
+        which, scope = _scope("list flow", question.namespace)
+        return which, [(*scope, question.flow_id)]
+    if question.tags:
+        which, scope = _scope("list tag", question.namespace)
+        return which, [(*scope, *question.tags[0])]
+    states = [str(state) for state in dict.fromkeys(question.looked_at() or Public)]
+    if question.lane_id:
+        which, scope = _scope("list lane", question.namespace)
+        return which, [(*scope, question.lane_id, state) for state in states]
+    if question.namespace:
+        return "list namespace", [(question.namespace, state) for state in states]
+    return "list", [()]
 
 
 def past_entry(

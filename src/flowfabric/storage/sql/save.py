@@ -139,7 +139,7 @@ class Saver:
                     *index_columns(move.entered), encode(run),
                 )
             )  # fmt: skip
-            tags.extend((k, *tag) for tag in run.tags)
+            tags.extend((k, run.namespace, *tag) for tag in run.tags)
         yield Write("insert execution", rows)
         if tags:
             yield Write("insert tag", tags)
@@ -147,9 +147,8 @@ class Saver:
     def _retag(self, runs: list[Execution]) -> Plan[None]:
         if runs:
             yield Write("delete tag", [(self.key(run.execution_id),) for run in runs])
-            yield Write(
-                "insert tag", [(self.key(run.execution_id), *tag) for run in runs for tag in run.tags]
-            )
+            rows = [(self.key(run.execution_id), run.namespace, *tag) for run in runs for tag in run.tags]
+            yield Write("insert tag", rows)
 
     def _route_id(self, route: Route) -> Plan[int]:
         known = self.memory.route_ids.get(route)
@@ -176,7 +175,14 @@ class Saver:
             yield Write(
                 "put waitpoint",
                 [
-                    (self.key(key[0]), key[1], int(new.state != "closed"), encode(new), pos + place)
+                    (
+                        self.key(key[0]),
+                        self._namespace(key[0]),
+                        key[1],
+                        int(new.state != "closed"),
+                        encode(new),
+                        pos + place,
+                    )
                     for place, (key, _, new) in enumerate(last, 1)
                 ],
             )
@@ -187,6 +193,10 @@ class Saver:
         ]
         if known:
             yield Write("update waitpoint", known)
+
+    def _namespace(self, execution_id: str) -> str:
+        run: Execution = self.space.current["execution", (execution_id,)]
+        return run.namespace
 
     def _memos(self, changes: list[Change]) -> Plan[None]:
         rows = [(SEPARATOR.join(key), new.expires_at, encode(new)) for key, _, new in changes]

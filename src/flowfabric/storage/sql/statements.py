@@ -18,6 +18,15 @@ _INDEXES: Final = (
 )
 _BY_ID: Final = "k = (select k from execution where id = ?)"
 
+
+def _lists(what: LiteralString, table: LiteralString, where: LiteralString) -> dict[str, LiteralString]:
+    """Read a list in both directions."""
+    return {
+        f"list {what} newest": f"select k from {table} where {where} and k < ? order by k desc limit ?",
+        f"list {what} oldest": f"select k from {table} where {where} and k > ? order by k limit ?",
+    }
+
+
 FETCH: Final[dict[str, LiteralString]] = {
     # One record: the key comes back first.
     "payload": f"select id, input, policy from execution join payload using (k) where id = ?",  # noqa: F541
@@ -58,6 +67,8 @@ FETCH: Final[dict[str, LiteralString]] = {
     "order by ms, seq limit ?",
     "inbox": "select pos, execution.id, waitpoint.rec from waitpoint join execution using (k) "
     "where open = 1 and pos > ? order by pos limit ?",
+    "inbox of namespace": "select pos, execution.id, waitpoint.rec from waitpoint join execution using (k) "
+    "where open = 1 and waitpoint.namespace = ? and pos > ? order by pos limit ?",
     "feed": "select pos, history.rec, execution.rec from history join execution using (k) "
     "where pos > ? order by pos limit ?",
     "past feed": "select pos, id, namespace, lane, kind, flow_id, rec from past where pos > ? order by pos limit ?",
@@ -83,31 +94,33 @@ FETCH: Final[dict[str, LiteralString]] = {
     "oldest waiting": "select created from execution where lane = ? and state = 'waiting' order by k limit 1",
     "due": "select id, k, rec from execution where due is not null and due <= ? order by due, id limit ?",
     "next due": "select min(due) from execution where due is not null and due > ?",
-    "queue": "select claim_score, id, rec from execution where route = ? and claim_score is not null "
+    "queue": "select claim_score, id from execution where route = ? and claim_score is not null "
     "and (claim_score, id) > (?, ?) order by claim_score, id limit ?",
-    "partition": "select id, namespace from execution where id > ? and id < ? order by id limit ?",
+    "partition": "select id from execution where id > ? and id < ? order by id limit ?",
+    "partition of namespace": "select id from execution where namespace = ? and id > ? and id < ? order by id limit ?",
     # Every partition that has executions, each found by one seek in the index of ids; then a range of it in each.
     "partition tags": "with recursive part(tag) as ("
     "select substr(min(id), 1, instr(min(id), '}')) from execution union all "
     "select (select substr(min(id), 1, instr(min(id), '}')) from execution where id > part.tag || ';') "
     "from part where part.tag is not null) select tag from part where tag is not null",
-    "found": "select id, namespace from execution where id >= ? and id < ? order by id limit ?",
+    "found": "select id from execution where id >= ? and id < ? order by id limit ?",
+    "found of namespace": "select id from execution where namespace = ? and id >= ? and id < ? order by id limit ?",
     # Lists: one index drives each; the direction is the statement's last word.
-    "list newest": "select k, rec from execution where k < ? order by k desc limit ?",
-    "list oldest": "select k, rec from execution where k > ? order by k limit ?",
-    "list lane newest": "select k, rec from execution where lane = ? and state = ? and k < ? order by k desc limit ?",
-    "list lane oldest": "select k, rec from execution where lane = ? and state = ? and k > ? order by k limit ?",
-    "list flow newest": "select k, rec from execution where flow_id = ? and k < ? order by k desc limit ?",
-    "list flow oldest": "select k, rec from execution where flow_id = ? and k > ? order by k limit ?",
-    "list tag newest": "select k, rec from tag join execution using (k) "
-    "where name = ? and value = ? and k < ? order by k desc limit ?",
-    "list tag oldest": "select k, rec from tag join execution using (k) "
-    "where name = ? and value = ? and k > ? order by k limit ?",
+    "list newest": "select k from execution where k < ? order by k desc limit ?",
+    "list oldest": "select k from execution where k > ? order by k limit ?",
+    **_lists("lane", "execution", "lane = ? and state = ?"),
+    **_lists("flow", "execution", "flow_id = ?"),
+    **_lists("tag", "tag", "name = ? and value = ?"),
+    **_lists("namespace", "execution", "namespace = ? and state = ?"),
+    **_lists("lane of namespace", "execution", "namespace = ? and lane = ? and state = ?"),
+    **_lists("flow of namespace", "execution", "namespace = ? and flow_id = ?"),
+    **_lists("tag of namespace", "tag", "namespace = ? and name = ? and value = ?"),
 }
 
 GATHER: Final[dict[str, LiteralString]] = {
     # `in ?` stands for the dialect's way to compare with many values.
     "executions": "select id, k, rec from execution where id in ?",
+    "listed": "select k, rec from execution where k in ?",
 }
 
 WRITE: Final[dict[str, LiteralString]] = {
@@ -123,7 +136,7 @@ WRITE: Final[dict[str, LiteralString]] = {
     "keep past": "insert into past (pos, gone_at, id, namespace, lane, kind, flow_id, rec) "
     "select pos, ?, ?, ?, ?, ?, ?, rec from history where k = ?",
     "delete history": "delete from history where k = ?",
-    "insert tag": "insert into tag (k, name, value) values (?, ?, ?)",
+    "insert tag": "insert into tag (k, namespace, name, value) values (?, ?, ?, ?)",
     "delete tag": "delete from tag where k = ?",
     "put result": "insert into result (k, attempt, rec) values (?, ?, ?) "
     "on conflict (k, attempt) do update set rec = excluded.rec",
@@ -133,7 +146,7 @@ WRITE: Final[dict[str, LiteralString]] = {
     "delete attempt": "delete from attempt where k = ?",
     "put suspension": "insert into suspension (k, rec) values (?, ?) on conflict (k) do update set rec = excluded.rec",
     "delete suspension": "delete from suspension where k = ?",
-    "put waitpoint": "insert into waitpoint (k, id, open, rec, pos) values (?, ?, ?, ?, ?) "
+    "put waitpoint": "insert into waitpoint (k, namespace, id, open, rec, pos) values (?, ?, ?, ?, ?, ?) "
     "on conflict (k, id) do update set open = excluded.open, rec = excluded.rec, pos = excluded.pos",
     "update waitpoint": "update waitpoint set open = ?, rec = ? where k = ? and id = ?",
     "delete waitpoint": "delete from waitpoint where k = ?",

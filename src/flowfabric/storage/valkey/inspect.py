@@ -27,7 +27,7 @@ _READERS: Final[dict[bytes, Request]] = {
 }
 _UUID: Final = 36
 _HOME: Final = re.compile(
-    r"ff:(?:\{(?:fp:[0-9]+|ff)\}:)?((?!\{)(?![0-9a-f]{8}-[0-9a-f]{4}-)(?!ids$).+)", re.DOTALL
+    r"ff:(?:\{(?:fp:[0-9]+|ff)\}:)?((?!\{)(?![0-9a-f]{8}-[0-9a-f]{4}-)(?!ids(?::|$)).+)", re.DOTALL
 )
 _PLAIN: Final = {"lane": keys.LANES, "token": keys.TOKENS, "worker": keys.WORKERS, "kind": keys.KINDS}
 

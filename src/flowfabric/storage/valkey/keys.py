@@ -130,9 +130,20 @@ def frames(execution_id: str, attempt: int) -> str:
     return f"ff:{execution_id}:frames:{attempt}"
 
 
-def partition(index: int) -> str:
-    """Where the ids of a partition lie."""
-    return f"ff:{{fp:{index}}}:ids"
+def partition(index: int, namespace: str = "") -> str:
+    """Where the ids of a partition lie, or those of one namespace in it."""
+    name = f"ff:{{fp:{index}}}:ids"
+    return f"{name}:{namespace}" if namespace else name
+
+
+def of_namespace(namespace: str, name: str) -> str:
+    """Name the part of a list that belongs to a namespace, in a home; the list itself when none is given."""
+    return f"in:{namespace}\0{name}" if namespace else name
+
+
+def any_lane(public_state: str) -> str:
+    """Name the list of a state; only namespaces have such ones, in a home."""
+    return f"any:{public_state}"
 
 
 def route(of: Route) -> str:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from flowfabric.model.contracts.reads import FindExecutions, ListExecutions, ListPartition
 from flowfabric.model.ids import execution_id
 from flowfabric.model.limits import MAX_INT
-from flowfabric.model.listing import LOOK_AHEAD, found_ids, id_page, matches, rows_to_look_at
+from flowfabric.model.listing import LOOK_AHEAD, found_ids, id_page, matches
 from flowfabric.model.records import Execution, Route
 from flowfabric.model.state import Public
 from flowfabric.storage.valkey import keys
@@ -39,30 +39,41 @@ def page(layout: Layout, question: ListExecutions) -> Plan[tuple[tuple[Execution
     """Read a page of executions in the order of their arrival; one index drives it."""
     look = question.limit * LOOK_AHEAD
     rows = yield from _driving(layout, question, look + 1)
-    (values,) = (yield [("MGET", *(keys.execution(id_) for _, id_ in rows))]) if rows else ([],)
     found: list[Execution] = []
-    last = 0
-    for seen, ((place, id_), value) in enumerate(zip(rows, values, strict=True)):
-        if seen == look or len(found) == question.limit:
-            return tuple(found), last
-        last = place
-        if value is not None and matches(question, (run := arrived(id_, value)[1])):
-            found.append(run)
-    return tuple(found), 0
+    seen = 0
+    while seen < min(len(rows), look) and len(found) < question.limit:
+        some = [id_ for _, id_ in rows[seen : min(seen + question.limit, look)]]
+        (values,) = yield [("MGET", *(keys.execution(id_) for id_ in some))]
+        for id_, value in zip(some, values, strict=True):
+            if len(found) == question.limit:
+                break
+            seen += 1
+            if value is not None and matches(question, (run := arrived(id_, value)[1])):
+                found.append(run)
+    return tuple(found), rows[seen - 1][0] if seen < len(rows) else 0
+
+
+def _sets(question: ListExecutions) -> list[str]:
+    """Name the sorted sets that drive a list; none when the order of arrival does."""
+    if question.flow_id:
+        names = [keys.flow(question.flow_id)]
+    elif question.tags:
+        names = [keys.tag(*question.tags[0])]
+    elif question.lane_id or question.namespace:
+        states = dict.fromkeys(question.looked_at() or Public)
+        lane = question.lane_id
+        names = [keys.state(lane, state) if lane else keys.any_lane(state) for state in states]
+    else:
+        names = []
+    return [keys.of_namespace(question.namespace, name) for name in names]
 
 
 def _driving(layout: Layout, question: ListExecutions, count: int) -> Plan[list[Numbered]]:
     """Read arrival numbers and ids from the one index that drives a list."""
     newest = question.newest_first
     start = question.after or (MAX_INT if newest else 0)
-    if question.flow_id:
-        sets = [keys.flow(question.flow_id)]
-    elif question.tags:
-        sets = [keys.tag(*question.tags[0])]
-    elif question.lane_id:
-        states = dict.fromkeys(question.looked_at() or Public)
-        sets = [keys.state(question.lane_id, state) for state in states]
-    else:
+    sets = _sets(question)
+    if not sets:
         verb, end = ("XREVRANGE", "-") if newest else ("XRANGE", "+")
 
         def of_stream(last: Numbered | None, asked: int) -> list[Request]:
@@ -77,7 +88,7 @@ def _driving(layout: Layout, question: ListExecutions, count: int) -> Plan[list[
         tail = (edge, end, "BYSCORE", *turn, "LIMIT", 0, asked, "WITHSCORES")
         return [(EACH, "ZRANGE", each, *tail) for each in sets]
 
-    return (yield from walk(of_sets, scored, count, len(layout.homes), descending=newest))
+    return (yield from walk(of_sets, scored, count, len(layout.homes) * len(sets), descending=newest))
 
 
 def _entries(entries: list[list[bytes]]) -> list[Numbered]:
@@ -124,25 +135,21 @@ def partition(question: ListPartition) -> Plan[tuple[tuple[str, ...], str]]:
     """Read a page of the ids of one partition, in the order of their text."""
     low, _ = question.bounds()
     start = low.rpartition(":")[2]
-    count = rows_to_look_at(question) + 1
-    key = keys.partition(question.partition)
-    (members,) = yield [("ZRANGE", key, f"({start}" if start else "-", "+", "BYLEX", "LIMIT", 0, count)]
-    ids = [f"{{fp:{question.partition}}}:{member.decode()}" for member in members]
-    runs = yield from executions(ids)
-    return id_page(question, [(run.execution_id, run.namespace) for run in runs])
+    key = keys.partition(question.partition, question.namespace)
+    edge = f"({start}" if start else "-"
+    (members,) = yield [("ZRANGE", key, edge, "+", "BYLEX", "LIMIT", 0, question.limit + 1)]
+    return id_page(question, [execution_id(question.partition, member.decode()) for member in members])
 
 
 def found(layout: Layout, question: FindExecutions) -> Plan[tuple[str, ...]]:
     """Read ids by the beginning of their UUID: a range of the ids of each partition."""
-    look = rows_to_look_at(question)
     low, high = f"[{question.prefix}", f"({question.prefix}g"
     pages = yield [
-        ("ZRANGE", keys.partition(index), low, high, "BYLEX", "LIMIT", 0, look)
+        ("ZRANGE", keys.partition(index, question.namespace), low, high, "BYLEX", "LIMIT", 0, question.limit)
         for index in range(layout.width)
     ]
     ids = [execution_id(index, member.decode()) for index, members in enumerate(pages) for member in members]
-    runs = yield from executions(ids)
-    return found_ids(question, [(run.execution_id, run.namespace) for run in runs])
+    return found_ids(question, ids)
 
 
 def lanes(layout: Layout, namespace: str, after: str, limit: int) -> Plan[tuple[LaneRow, ...]]:

@@ -12,11 +12,12 @@ from flowfabric.model.machine import Head, Wishes, Workspace
 from flowfabric.model.presence import MOST_GROUPS, Group, Serving, alive
 from flowfabric.model.records import Execution, Payload, Worker
 from flowfabric.model.state import Public
+from flowfabric.storage.merging import merged, share
 from flowfabric.storage.valkey import keys, lists, stored_steps
 from flowfabric.storage.valkey.codec import decode, told
 from flowfabric.storage.valkey.executions import arrived, newest
 from flowfabric.storage.valkey.keys import Layout
-from flowfabric.storage.valkey.requests import EACH, PAUSE, Plan, Request, merged, share, together, walk
+from flowfabric.storage.valkey.requests import EACH, PAUSE, Plan, Request, together, walk
 
 Row = tuple[Any, ...]
 
@@ -219,11 +220,12 @@ class Loader:
         self.space.learn(("totals", key), tuple((Public(state), n) for state, n in counts.items() if state))
 
     def _inbox(self, key: Row) -> Plan[None]:
-        after, limit = key
+        namespace, after, limit = key
+        inbox = keys.of_namespace(namespace, keys.INBOX)
 
         def ask(last: tuple[int, str] | None, asked: int) -> list[Request]:
             edge = f"({last[0] if last else after}"
-            return [(EACH, "ZRANGE", keys.INBOX, edge, "+inf", "BYSCORE", "LIMIT", 0, asked, "WITHSCORES")]
+            return [(EACH, "ZRANGE", inbox, edge, "+inf", "BYSCORE", "LIMIT", 0, asked, "WITHSCORES")]
 
         rows = yield from walk(ask, lists.scored, limit, len(self.layout.homes))
         places = [(position, *member.split("\0")) for position, member in rows]

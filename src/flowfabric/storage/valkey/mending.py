@@ -30,8 +30,8 @@ TRIES: Final = 3
 
 _RECORD: Final = re.compile(r"ff:(\{fp:[0-9]+\}:[0-9a-f-]{36})")
 _INDEX: Final = re.compile(
-    r"ff:(?:\{fp:[0-9]+\}:)?(?:(?P<listed>due|(?:state|claim|tag|flow):.*)|(?P<leases>leases:.*)|(?P<inbox>inbox)"
-    r"|(?P<arrivals>arrivals)|(?P<ids>ids))",
+    r"ff:(?:\{fp:[0-9]+\}:)?(?:(?P<listed>due|(?:state|claim|tag|flow):.*|in:[^\0]*\0(?:state|any|tag|flow):.*)"
+    r"|(?P<leases>leases:.*)|(?P<inbox>(?:in:[^\0]*\0)?inbox)|(?P<arrivals>arrivals)|(?P<ids>ids(?::.*)?))",
     re.DOTALL,
 )
 """The kinds of indexes that `ff_prune` knows."""
@@ -73,6 +73,12 @@ class Mender:
         if self._fix or not self._wrong:  # what cannot be found cannot be counted
             await self._recount(self._layout.homes)
         return RepairReport(self._checked, tuple(sorted(self._wrong)), self._fix and bool(self._wrong))
+
+    async def list_all(self) -> None:
+        """Put every execution into every index in which it belongs, and say nothing of it."""
+        async for page in self._reach.pages():
+            ids = [found[1] for name in page if (found := _RECORD.fullmatch(name.decode()))]
+            await self._ask([("ff_mend", self._layout.home_of(id_), "1", id_) for id_ in ids])
 
     # Records and entries.
 

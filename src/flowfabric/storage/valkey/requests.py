@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterable
 from typing import Any, Final, NamedTuple, TypeVar
 
 from flowfabric.model.limits import MAX_INT
+from flowfabric.storage.merging import merged, share
 
 T = TypeVar("T")
 Row = TypeVar("Row", bound=tuple[Any, ...])
@@ -52,30 +53,6 @@ def _start(plan: Plan[None], live: list[tuple[Plan[None], list[Request]]]) -> No
         live.append((plan, next(plan)))
     except StopIteration:
         return
-
-
-def share(count: int, homes: int) -> int:
-    """How many rows to ask of each home when so many are wanted in all."""
-    return count if homes == 1 else max(4, 4 * count // homes)
-
-
-def merged(pages: Iterable[list[Row]], asked: int, *, descending: bool = False) -> tuple[list[Row], bool]:
-    """Merge pages of several homes, each in order, into one; and say whether there may be more.
-
-    A page that is as long as was asked may go on: what lies behind its end is not known yet, so nothing of the other
-    pages that lies behind it is taken.
-    """
-    rows: list[Row] = []
-    ends: list[Row] = []
-    for page in pages:
-        rows += page
-        if len(page) >= asked:
-            ends.append(page[-1])
-    rows.sort(reverse=descending)
-    if not ends:
-        return rows, False
-    edge = max(ends) if descending else min(ends)
-    return [row for row in rows if (row >= edge if descending else row <= edge)], True
 
 
 def walk(

@@ -89,7 +89,7 @@ local function note_past(space, positions)
 end
 
 -- All that belongs to an execution goes with it (space:drop); the feed tells of it for a while longer.
-function ff.effects.purge(space, id, attempts)
+function ff.effects.purge(space, id, attempts, namespace)
   ff.settle(space.call)
   local place, gone = space.keys.place, {
     ff.keys.execution(id), ff.keys.input(id), ff.keys.policy(id), ff.keys.steps(id), ff.keys.heads(id),
@@ -100,6 +100,7 @@ function ff.effects.purge(space, id, attempts)
   for _, waitpoint in ipairs(redis.call('HKEYS', (place('waitpoint', id, '')))) do
     gone[#gone + 1] = place('signal', id, waitpoint, '')
     redis.call('ZREM', space.keys.inbox, id .. '\0' .. waitpoint)
+    redis.call('ZREM', space.keys.of_namespace(namespace, 'inbox'), id .. '\0' .. waitpoint)
   end
   for _, attempt in ipairs(redis.call('HKEYS', (place('stream', id, '')))) do
     gone[#gone + 1] = ff.keys.frames(id, attempt)

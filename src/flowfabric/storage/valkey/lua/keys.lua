@@ -19,6 +19,7 @@ function keys.frames(id, attempt) return 'ff:' .. id .. ':frames:' .. attempt en
 function keys.partition(id)                                             -- zset by text: its executions' uuids
   return 'ff:' .. string.match(id, '^{[^}]*}') .. ':ids'
 end
+function keys.partition_of(id, namespace) return keys.partition(id) .. ':' .. namespace end -- those of a namespace
 
 -- Whether an execution lives in a home of a cluster.
 function keys.is_in(home, id) return 'ff:' .. string.match(id, '^{[^}]*}') .. ':' == home end
@@ -76,6 +77,9 @@ local function of_home(home)
   function at.total(namespace) return home .. 'total:' .. namespace end   -- hash from \0 to: how many moved; '': of all
   function at.tag(name, value) return home .. 'tag:' .. name .. '\0' .. value end     -- zset by arrival
   function at.flow(id) return home .. 'flow:' .. id end                   -- zset by arrival
+  -- The part of a list that belongs to a namespace. The list is the name, without home, of one of those above, `inbox`,
+  -- or any:<state>, which only namespaces have.
+  at.of_namespace = remembered(function(namespace, list) return home .. 'in:' .. namespace .. '\0' .. list end)
   function at.leases(instance) return home .. 'leases:' .. instance end   -- hash execution id: claim id
   function at.memo(...) return home .. 'memo:' .. table.concat({...}, '\31') end
 

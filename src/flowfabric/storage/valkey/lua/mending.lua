@@ -5,16 +5,21 @@
 function ff.belongs(space, run, arrival)
   local keys, id = space.keys, run.execution_id
   local claimable, score, state, due, holder, claim = ff.placement(run)
-  local places = {
-    {ff.keys.partition(id), string.sub(id, -36), 0},
-    {keys.state(run.lane_id, state), id, arrival},
-  }
+  local namespace, uuid = run.namespace, string.sub(id, -36)
+  local places = {{ff.keys.partition(id), uuid, 0}, {ff.keys.partition_of(id, namespace), uuid, 0}}
+  local function listed(key) places[#places + 1] = {key, id, arrival} end
+  for _, key in ipairs(ff.lists(keys, run.lane_id, namespace, state)) do listed(key) end
   if claimable then places[#places + 1] = {keys.route(run.lane_id, ff.route_of(run)), id, score} end
   if due ~= 0 then places[#places + 1] = {keys.due, id, due} end
   if holder ~= '' then places[#places + 1] = {keys.leases(holder), id, claim, hash = true} end
-  if run.flow_id ~= '' then places[#places + 1] = {keys.flow(run.flow_id), id, arrival} end
-  local tags = run.tags
-  for i = 1, #tags do places[#places + 1] = {keys.tag(tags[i][1], tags[i][2]), id, arrival} end
+  if run.flow_id ~= '' then
+    listed(keys.flow(run.flow_id))
+    listed(keys.of_namespace(namespace, 'flow:' .. run.flow_id))
+  end
+  for _, tag in ipairs(run.tags) do
+    listed(keys.tag(tag[1], tag[2]))
+    listed(keys.of_namespace(namespace, 'tag:' .. tag[1] .. '\0' .. tag[2]))
+  end
   return places
 end
 

@@ -1,16 +1,26 @@
 -- Writing what a step staged. Memberships of indexes follow from the records, here and nowhere else (writes.lua sends
 -- them).
 
-local function move_tags(call, id, old, new, arrival)
+local function put_tag(call, namespace, tag, id, arrival)
+  ff.put_member(call, call.keys.tag(tag[1], tag[2]), id, arrival)
+  ff.put_member(call, call.keys.of_namespace(namespace, 'tag:' .. tag[1] .. '\0' .. tag[2]), id, arrival)
+end
+
+local function move_tags(call, run, id, old, new, arrival)
   if old and new and cmsgpack.pack(old) == cmsgpack.pack(new) then return end
-  for i = 1, old and #old or 0 do ff.put_member(call, call.keys.tag(old[i][1], old[i][2]), id, false) end
-  for i = 1, new and #new or 0 do ff.put_member(call, call.keys.tag(new[i][1], new[i][2]), id, arrival) end
+  for i = 1, old and #old or 0 do put_tag(call, run.namespace, old[i], id, false) end
+  for i = 1, new and #new or 0 do put_tag(call, run.namespace, new[i], id, arrival) end
 end
 
 -- Its places in the order of arrival, in its partition and in its flow, which it has for as long as it exists.
 local function move_existence(call, run, id, arrival, exists)
-  ff.put_member(call, ff.keys.partition(id), string.sub(id, -36), exists and 0)
-  if run.flow_id ~= '' then ff.put_member(call, call.keys.flow(run.flow_id), id, exists and arrival) end
+  local uuid, flow, namespace = string.sub(id, -36), run.flow_id, run.namespace
+  ff.put_member(call, ff.keys.partition(id), uuid, exists and 0)
+  ff.put_member(call, ff.keys.partition_of(id, namespace), uuid, exists and 0)
+  if flow ~= '' then
+    ff.put_member(call, call.keys.flow(flow), id, exists and arrival)
+    ff.put_member(call, call.keys.of_namespace(namespace, 'flow:' .. flow), id, exists and arrival)
+  end
   if not exists then redis.call('XDEL', call.keys.arrivals, '0-' .. ff.digits(arrival)) end
 end
 
@@ -59,7 +69,7 @@ local function store(space, case)
   end
   local old_tags, tags = old_run and old_run.tags, new_run and new_run.tags
   if old_tags ~= tags and ((old_tags and old_tags[1]) or (tags and tags[1])) then
-    move_tags(call, id, old_tags, tags, arrival)
+    move_tags(call, run, id, old_tags, tags, arrival)
   end
   ff.note_change(call, id)
 end
@@ -104,12 +114,17 @@ function ff.after_put.step(_, staged)
   redis.call('HSET', ff.keys.heads(staged.a), staged.b, cmsgpack.pack({step.at, step.encoding, #step.result}))
 end
 
+-- The inbox of everybody, and that of its namespace, have a waitpoint at the same position.
 function ff.after_put.waitpoint(space, staged)
-  local member = staged.a .. '\0' .. staged.b
+  local keys, member = space.keys, staged.a .. '\0' .. staged.b
+  local mine = keys.of_namespace(space:find(staged.a).namespace, 'inbox')
   if staged.record.state == 'closed' then
-    redis.call('ZREM', space.keys.inbox, member)
-  elseif not redis.call('ZSCORE', space.keys.inbox, member) then
-    redis.call('ZADD', space.keys.inbox, ff.next_in_inbox(space), member)
+    redis.call('ZREM', keys.inbox, member)
+    redis.call('ZREM', mine, member)
+  elseif not redis.call('ZSCORE', keys.inbox, member) then
+    local position = ff.next_in_inbox(space)
+    redis.call('ZADD', keys.inbox, position, member)
+    redis.call('ZADD', mine, position, member)
   end
 end
 

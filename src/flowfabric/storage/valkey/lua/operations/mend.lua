@@ -25,14 +25,21 @@ local function arrival(space, id, fix, wrong)
   return number, new
 end
 
-local function mend_inbox(space, id, fix, wrong)
-  local waitpoints, key = space:children('waitpoint', id), space.keys.inbox
+-- A waitpoint stands at one position in the inbox of everybody and in that of its namespace; each tells where the other
+-- has lost it. What both have lost becomes the last.
+local function mend_inbox(space, run, fix, wrong)
+  local id, all = run.execution_id, space.keys.inbox
+  local waitpoints, mine = space:children('waitpoint', id), space.keys.of_namespace(run.namespace, 'inbox')
   for i = 1, #waitpoints do
     local waitpoint = waitpoints[i]
     local member = id .. '\0' .. waitpoint.waitpoint_id
-    if ff.in_inbox(waitpoint) and not redis.call('ZSCORE', key, member) then
-      wrong(key, nil, waitpoint.waitpoint_id)
-      if fix then redis.call('ZADD', key, ff.next_in_inbox(space), member) end
+    local position, says = redis.call('ZSCORE', all, member), redis.call('ZSCORE', mine, member)
+    if ff.in_inbox(waitpoint) and (not position or says ~= position) then
+      if not position then wrong(all, nil, waitpoint.waitpoint_id) end
+      if not says or position then wrong(mine, says or nil, waitpoint.waitpoint_id) end
+      local right = fix and (position or says or ff.next_in_inbox(space))
+      if fix then redis.call('ZADD', all, right, member) end
+      if fix then redis.call('ZADD', mine, right, member) end
     end
   end
 end
@@ -62,7 +69,7 @@ redis.register_function('ff_mend', function(names, args)
     if fix and says ~= moved[i][3] then ff.put_entry(moved[i]) end
   end
   if ff.placement(run) then mend_queue(space, run, fix, wrong) end
-  mend_inbox(space, id, fix, wrong)
+  mend_inbox(space, run, fix, wrong)
   if fix and found[1] then
     if ff.placement(run) then ff.touch_queue(space, run.lane_id, ff.route_of(run), run.namespace) end
     if space.numbers then ff.notes(space) else ff.settle(space.call) end

@@ -41,11 +41,13 @@ local BELONGS = {
   listed = is_listed,
   leases = is_listed,
   ids = function(space, member, key)
-    return is_listed(space, string.sub(key, 4, -4) .. member, key)
+    return is_listed(space, string.match(key, '^ff:({[^}]*}:)') .. member, key)
   end,
-  inbox = function(space, member)
+  inbox = function(space, member, key)
     local id, waitpoint_id = string.match(member, '^(.-)%z(.*)$')
-    return id ~= nil and find(space, id) ~= nil and ff.in_inbox(space:get('waitpoint', id, waitpoint_id))
+    local run, keys = id and find(space, id), space.keys
+    if not run or (key ~= keys.inbox and key ~= keys.of_namespace(run.namespace, 'inbox')) then return false end
+    return ff.in_inbox(space:get('waitpoint', id, waitpoint_id))
   end,
   arrivals = function(space, member, key)
     local entry = redis.call('XRANGE', key, member, member)[1]

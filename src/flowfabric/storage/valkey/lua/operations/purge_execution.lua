@@ -11,6 +11,6 @@ ff.operation('ff_purge_execution', 'Purge', function(space, command)
   if run.lifecycle_phase ~= 'terminal' then return 'not_terminal', run.public_state end
   if run.completed_at + run.retention_ms > space.now then return 'not_yet_due', run.public_state end
   space:drop(run)
-  space:emit('purge', run.execution_id, run.total_attempt_count)
+  space:emit('purge', run.execution_id, run.total_attempt_count, run.namespace)
   return 'purged', ''
 end, {'allow-oom'})
