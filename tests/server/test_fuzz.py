@@ -32,6 +32,7 @@ CHECKS: list[Any] = [
 ]  # fmt: skip
 ENDLESS = {key for key, kind in PLAIN.items() if kind == "text/event-stream"}
 NO_TEXT = (b"\xff", b"\xc3\x28", b"a\x80b", b"\xed\xa0\x80", b"\xc0\xaf", b"\xf5\x80\x80\x80")
+JSON = "application/json"
 PARAMETER = re.compile(r"\{\w+\}")
 WAITS = ("timeout_ms", "block_ms", "wait_ms")
 
@@ -108,10 +109,12 @@ class Fuzzer:
         sent: list[tuple[str, bytes | None]] = [(f"{self.base}{template}?x={quote(bad)}", None)]
         if "{" in template:
             sent.append((self.base + PARAMETER.sub(lambda _: quote(bad), template), None))
+        kind = case.media_type or JSON
         if isinstance(case.body, dict):
-            sent.append((self.base + template, b'{"' + bad + b'": "' + bad + b'"}'))
+            spoiled = b'{"' + bad + b'": "' + bad + b'"}' if kind == JSON else b"signal=" + bad
+            sent.append((self.base + template, spoiled))
         for url, data in sent:
-            headers = dict(asked["headers"]) | {"content-type": "application/json"}
+            headers = dict(asked["headers"]) | {"content-type": kind}
             response = self.session.request(
                 **{**asked, "headers": headers}, url=url, data=data, timeout=20, allow_redirects=False
             )
