@@ -16,11 +16,14 @@ help:  ## say what there is
 install: $(READY)  ## prepare .venv
 
 $(READY): pyproject.toml
-	@echo "preparing .venv"
+	@echo "installing FlowFabric, with its extras and the tools for its tests, into .venv: this is done once, and may take minutes"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "FlowFabric needs Python 3.11 or newer")'
+	@echo "[1/3] .venv, with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv .venv
+	@echo "[2/3] pip"
 	@$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	@$(BIN)/python -m pip install --quiet --editable . --group dev
+	@echo "[3/3] FlowFabric and what pyproject.toml lists under dev"
+	@$(BIN)/python -m pip install --disable-pip-version-check --editable . --group dev
 	@touch $@
 
 dev: $(READY)  ## watch an agent work, kill its worker, see its work go on, and answer it

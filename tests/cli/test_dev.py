@@ -281,6 +281,9 @@ async def test_an_app_that_breaks_waits_for_a_change(code: Path) -> None:
     async with running(code, "dev", "shop:app", "--store", "work.db", *LOCAL) as dev:
         await until(dev, "missing_module")
         await until(dev, "worker-1 ended with 1; a change, or r and Enter, starts it anew")
+        assert dev.stdin is not None
+        dev.stdin.write(b"k\n")
+        await until(dev, "no worker runs now; r and Enter starts one")
         (code / "shop.py").write_text(APP, "utf-8")
         await until(dev, "shop.py has changed")
         assert dev.stdin is not None

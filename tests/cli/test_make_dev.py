@@ -35,6 +35,16 @@ def test_the_readme_needs_five_commands() -> None:
     assert commands == ["git clone URL flowfabric", "cd flowfabric", "make dev", "k", "a"]
 
 
+def test_the_first_make_says_what_it_installs() -> None:
+    asked = ["make", "--no-print-directory", "--dry-run", "--always-make", "install"]
+    said = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, timeout=20, check=True).stdout
+    assert 'echo "installing FlowFabric, with its extras and the tools for its tests, into .venv' in said
+    steps = re.findall(r'echo "\[(\d)/(\d)\]', said)
+    assert [int(each) for each, _ in steps] == list(range(1, int(steps[0][1]) + 1))
+    (long,) = (line for line in said.splitlines() if "--group dev" in line)
+    assert "--quiet" not in long  # pip's own lines show how far it is
+
+
 def environ(store: str, pace: str) -> dict[str, str]:
     ours = {name: value for name, value in os.environ.items() if not name.startswith("FF_")}
     return {
@@ -56,6 +66,8 @@ def alive(pid: int) -> bool:
 
 async def test_from_a_killed_worker_to_an_approved_run(backend: Backend) -> None:
     async with on_terminal(*recipe(), folder=ROOT, environ=environ(backend.url(), "0.4")) as (dev, terminal):
+        (address,) = (await terminal.until(r"open (http://127.0.0.1:\d+)/ in a browser")).groups()
+        assert f"{address} serves " in terminal.shown
         await terminal.until("type k and Enter to kill the worker")
         await terminal.until("submitted")
         await terminal.until("claimed by worker-1")
@@ -95,7 +107,13 @@ async def test_an_answer_may_come_later_and_be_no(tmp_path: Path) -> None:
         assert await dev.wait() == 0
     async with on_terminal(*recipe(), folder=ROOT, environ=there) as (dev, terminal):
         await terminal.until("1 waitpoints are open from before")
-        await terminal.until("asks you: ")
+        await terminal.until("research .* asks you: ")  # what was asked before can be answered now
+        await terminal.until(
+            "not submitted again: research question=volcanoes, because .* is still suspended"
+        )
+        terminal.type("k\n")
+        await terminal.until("nothing runs now: the worker is killed, but it had no work")
+        await terminal.until("worker-2 runs")
         terminal.type("n\n")
         await terminal.until('completed: "rejected by you"')
         terminal.type("s\n")

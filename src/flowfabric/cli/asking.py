@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
 
+from flowfabric.cli.desk import short_id
+from flowfabric.cli.screen import Screen
 from flowfabric.cli.signalling import APPROVE, answer
-from flowfabric.model.contracts.reads import FeedEntry, ListWaitpoints, ReadInbox, WaitpointView
+from flowfabric.model.contracts.reads import FeedEntry, GetExecution, ListWaitpoints, ReadInbox, WaitpointView
 from flowfabric.model.errors import NotFound
 from flowfabric.model.state import Public
 from flowfabric.storage.base import Commands
 from flowfabric.worker.steps import SLEEPING
 
+NEWEST: Final = 3
+"""So many questions from before are asked again."""
 Tell = Callable[[int, str, str, str], None]
 
 
 class Questions:
     """Remembers what was asked for; the last question is the one that a short answer is for."""
 
-    def __init__(self, store: Commands, program: str, elsewhere: str) -> None:
+    def __init__(self, store: Commands, screen: Screen, program: str, elsewhere: str) -> None:
         self._store = store
+        self._screen = screen
         self._program = program
         self._elsewhere = elsewhere
         """What a command in another terminal needs besides, to find this store."""
@@ -29,9 +36,17 @@ class Questions:
         """The execution that asked last and has no answer yet, or nothing."""
         return next(reversed(self._asked), "")
 
-    async def before(self) -> int:
-        """Count what has been waiting since before this began."""
-        return len((await self._store.read(ReadInbox(limit=1_000))).waitpoints)
+    async def before(self, now: int, tell: Tell) -> None:
+        """Tell what has been waiting since before this began: how much, and the newest questions."""
+        found = (await self._store.read(ReadInbox(limit=1_000))).waitpoints
+        if not found:
+            return
+        self._screen.line(f"{len(found)} waitpoints are open from before; type waitpoints to see them")
+        for view in [each for each in found if each.reason_code != SLEEPING][-NEWEST:]:
+            with suppress(NotFound):  # it has gone on meanwhile
+                run = await self._store.read(GetExecution(execution_id=view.execution_id))
+                name = f"{run.execution_kind} {short_id(run.execution_id)[:6]}"
+                tell(now, name, self._question(view), "magenta")
 
     async def hear(self, entry: FeedEntry, name: str, tell: Tell) -> None:
         """Ask when something begins to wait; forget it when it goes on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import shlex
 import sys
@@ -11,12 +12,19 @@ from asyncio.subprocess import DEVNULL, Process
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from flowfabric.cli.asking import Questions
 from flowfabric.cli.desk import short_id
 from flowfabric.cli.dev_worker import DevWorker
 from flowfabric.cli.screen import Screen
+from flowfabric.model.contracts.reads import ListExecutions
+from flowfabric.model.state import TERMINAL_STATES, Public
+from flowfabric.storage.base import Commands
+
+TAG: Final = "ff-dev"
+"""Marks what `ff dev` submits by itself."""
+UNFINISHED: Final = tuple(state for state in Public if state not in TERMINAL_STATES)
 
 
 def program() -> str:
@@ -29,6 +37,7 @@ class Terminal:
 
     def __init__(
         self,
+        store: Commands,
         worker: DevWorker,
         questions: Questions,
         screen: Screen,
@@ -36,11 +45,14 @@ class Terminal:
         submit: str,
         ready: Callable[[], Awaitable[None]],
     ) -> None:
+        self._store = store
         self._worker = worker
         self._questions = questions
         self._screen = screen
         self._environ = {**os.environ, "FF_STORE": url}
         self._submit = submit
+        self._tag = (TAG, hashlib.sha256(submit.encode()).hexdigest()[:12])
+        """By which what `submit` has made is found again."""
         self._ready = ready
         self._commands: set[asyncio.Task[None]] = set()
 
@@ -72,7 +84,7 @@ class Terminal:
     def _obey(self, line: str) -> None:
         last = self._questions.last
         if line == "k":
-            self._worker.kill()
+            self._run(self._kill())
         elif line == "r":
             self._worker.restart("asked to")
         elif line in {"a", "n"} and not last:
@@ -80,16 +92,37 @@ class Terminal:
         elif line in {"a", "n"}:
             self._start(f"approve {short_id(last)} --as you" + (" --reject" if line == "n" else ""))
         elif line == "s" and self._submit:
-            self._start(f"submit {self._submit}")
+            self._run(self._submit_once())
         elif line:
             self._start(line)
         else:
             self._stop()
 
     async def _submit_first(self) -> None:
-        """Submit when the worker has published its tasks, so that their options hold."""
+        """Submit when the worker has published its tasks, so that their options hold; not if the same still waits."""
+        page = await self._store.read(ListExecutions(tags=(self._tag,), states=UNFINISHED, limit=1))
+        if page.runs:
+            run = page.runs[0]
+            self._screen.line(
+                f"not submitted again: {self._submit}, because {short_id(run.execution_id)} from before is still "
+                f"{run.public_state}; s submits it once more"
+            )
+            return
         await self._ready()
-        await self._command(f"submit {self._submit}")
+        await self._submit_once()
+
+    async def _submit_once(self) -> None:
+        await self._command(f"submit {self._submit}", "--tag", "=".join(self._tag))
+
+    async def _kill(self) -> None:
+        if not self._worker.runs:
+            self._screen.line("no worker runs now; r and Enter starts one")
+            return
+        if not (await self._store.read(ListExecutions(states=(Public.ACTIVE,), limit=1))).runs:
+            self._screen.line(
+                "nothing runs now: the worker is killed, but it had no work that another could take over"
+            )
+        self._worker.kill()
 
     def _start(self, line: str) -> None:
         self._run(self._command(line))
@@ -99,7 +132,7 @@ class Terminal:
         self._commands.add(task)
         task.add_done_callback(self._commands.discard)
 
-    async def _command(self, line: str) -> None:
+    async def _command(self, line: str, *more: str) -> None:
         try:
             words = shlex.split(line)
         except ValueError as error:
@@ -107,7 +140,7 @@ class Terminal:
             return
         self._screen.line(self._screen.paint(f"$ ff {line.removeprefix('ff ')}", "dim"))
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "flowfabric.cli", *words[words[:1] == ["ff"] :],
+            sys.executable, "-m", "flowfabric.cli", *words[words[:1] == ["ff"] :], *more,
             env=self._environ, stdin=DEVNULL, stdout=self._screen.out,
         )  # fmt: skip
         await _to_its_end(process)

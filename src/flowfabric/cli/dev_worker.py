@@ -39,6 +39,11 @@ class DevWorker:
         """What the present one is called."""
         return f"worker-{self._number}"
 
+    @property
+    def runs(self) -> bool:
+        """Whether there is a worker now."""
+        return self._process is not None and self._process.returncode is None
+
     async def keep(self) -> None:
         """Start a worker, and another when it was killed or that is wanted; one that fails waits for a change."""
         clock = asyncio.get_running_loop().time

@@ -62,7 +62,7 @@ async def develop(asked: Asked) -> int:
         store = await open_store(url, partitions=partitions())
         stack.push_async_callback(store.close)
         address = await stack.enter_async_context(served(store, url, asked.listen))
-        questions = Questions(store, program(), f" --store {address}" if asked.store else "")
+        questions = Questions(store, screen, program(), f" --store {address}" if asked.store else "")
 
         async def hear(entry: FeedEntry, name: str) -> None:
             await questions.hear(entry, name, narrator.tell)
@@ -72,13 +72,15 @@ async def develop(asked: Asked) -> int:
         worker = DevWorker(asked.target, url, screen)
         stack.push_async_callback(worker.end)
         ready = partial(_until_registered, store, worker, store.now())
-        terminal = Terminal(worker, questions, screen, url, asked.submit, ready)
+        terminal = Terminal(store, worker, questions, screen, url, asked.submit, ready)
         stack.push_async_callback(terminal.end)
         screen.line(f"{address} serves {without_password(url)}")
-        if waiting := await questions.before():
-            screen.line(f"{waiting} waitpoints are open from before; type waitpoints to see them")
+        screen.line(
+            f"open {address}/ in a browser to see where to go from there; {address}/docs shows every route"
+        )
         screen.line(screen.paint(KEYS, "bold"))
         screen.line(terminal.invitation(asked.store, address))
+        await questions.before(store.now(), narrator.tell)
         await _until_told(terminal, narrator.run(), worker.keep(), worker.watch())
     return 0
 
