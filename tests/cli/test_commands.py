@@ -9,9 +9,11 @@ import sys
 from typing import Any
 
 from flowfabric.model.contracts.create import CreateExecution
+from flowfabric.model.contracts.lease import Claim, Release
 from flowfabric.model.ids import spread
 from flowfabric.worker import Context
 from support.commands import Ff
+from support.driver import new_uuid
 from support.terminal import INTERRUPT, on_terminal
 from support.working import Place
 
@@ -54,7 +56,7 @@ async def test_work_is_submitted_waited_for_and_looked_at(place: Place, ff: Ff) 
     events = [line["event"] for line in await ff.json("history", run["execution_id"])]
     assert (events[:2], events[-1]) == (["created", "claimed"], "completed")
     told = await ff.json("explain", short(run["execution_id"]))
-    assert told["because"] == [{"reason": "ended", "detail": "it has ended: completed"}]
+    assert told["because"] == [{"reason": "ended", "detail": "it has ended: completed", "data": {}}]
     page = (await ff("inspect", short(run["execution_id"]))).out
     assert "hello, AdaHello" not in page
     assert [line.split()[:2] for line in page.splitlines()[:3]] == [
@@ -250,7 +252,39 @@ async def test_workers_are_listed_while_they_live(place: Place, ff: Ff) -> None:
         await place.result(await place.submit("greet", {"name": "x"}))
         (worker,) = await ff.json("workers")
         assert (worker["worker_id"], worker["lanes"]) == ("painter", ["default", "fast"])
-        assert "painter" in (await ff("workers")).out
+        assert worker["kinds"] == ["greet"]
+        shown = (await ff("workers")).out
+        assert "painter" in shown
+        assert "greet" in shown
+
+
+async def test_a_kind_that_nobody_takes_is_told_with_the_nearest_name(place: Place, ff: Ff) -> None:
+    async with place.runtime(greet, publish):
+        await place.result(await place.submit("greet", {"name": "x"}))
+        execution_id = await place.submit("great", {"name": "x"})
+        for command in (("explain", execution_id), ("ps", "--kind", "great"), ("doctor",)):
+            shown = " ".join((await ff(*command)).out.split())
+            assert "no live worker takes great" in shown, command
+            assert "they take greet, publish; is greet meant?" in shown, command
+        (because,) = (await ff.json("explain", execution_id))["because"]
+        assert (because["reason"], because["data"]["nearest"]) == ("no_worker_for_kind", "greet")
+
+
+async def test_work_that_was_given_back_waits_for_a_worker(place: Place, ff: Ff) -> None:
+    execution_id = await place.submit("greet", {"name": "x"})
+    workers = [f"vm-{number}-{number:032x}" for number in (1, 2)]
+    for instance in workers:
+        claim = Claim(worker_id="vm", worker_instance_id=instance, lanes=("default",), mint=new_uuid())
+        (task,) = (await place.store.apply(claim)).tasks
+        assert f"on vm (…{instance[-6:]})" in (await ff("ps")).out  # two of one host are told apart
+        await place.store.apply(Release(execution_id=execution_id, fence=task.fence))
+        shown = (await ff("ps")).out
+        assert "waits for a worker: " in shown
+        assert "active without a worker: 1; the lease is gone, and it waits for a worker" in shown
+        ff.environ["COLUMNS"] = "160"
+        assert "waits for a worker: its lease was given back" in (await ff("ps")).out
+        assert "on vm" not in shown
+        assert "none, its lease is gone" in (await ff("inspect", execution_id)).out
 
 
 async def test_a_live_list_goes_on(place: Place, ff: Ff) -> None:

@@ -79,3 +79,34 @@ def test_lists_of_large_rows_that_nobody_reads(tmp_path: Path, backend: Backend)
             _, page = server.call("GET", f"/v1/executions?limit=1000&cursor={cursor}")
             seen, cursor = seen + len(page["executions"]), page["next_cursor"]
         assert seen == 600
+
+
+@pytest.mark.timeout(180)
+def test_many_workers_and_lanes_of_others(tmp_path: Path, backend: Backend) -> None:
+    with started(tmp_path, *backend.flags) as server:
+        server.wait_until_ready()
+        mine = server.submit()
+        words = [f"capability-{number}" for number in range(250)]
+        with attacked(server) as attack:
+            for number in range(600):
+                said = {
+                    "worker_instance_id": f"i{number}",
+                    "lanes": ["default"],
+                    "capabilities": [*words[:200], f"c{number}"],
+                }
+                status, told = server.call("POST", "/v1/workers/w/register", said)
+                assert status == 200, told
+            for start in range(0, 2_000, 500):
+                items = [{"kind": "k", "lane": f"lane-{start + number}"} for number in range(500)]
+                status, told = server.call("POST", "/v1/submit/batch", {"items": items})
+                assert status == 200, told
+            for path in (
+                f"/v1/executions/{mine}/explain",
+                f"/v1/executions/{mine}",
+                "/v1/stats",
+                "/v1/workers?limit=1",
+            ):
+                status, told = server.call("GET", path)
+                assert status == 200, told
+            attack.endure(1)
+        attack.check()

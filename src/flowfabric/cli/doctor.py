@@ -14,14 +14,23 @@ from flowfabric.cli.desk import add_options, open_named
 from flowfabric.cli.exits import Exit, Refused, code_of, sentence
 from flowfabric.cli.findings import COLOURS, Finding, Verdict, judged
 from flowfabric.cli.formats import sqlite_format
+from flowfabric.cli.listing import every_lane, every_worker
+from flowfabric.cli.notes import queues_of
 from flowfabric.cli.screen import Screen
-from flowfabric.model.contracts.reads import ListKids, ListLanes, ListWorkers
+from flowfabric.model.contracts.reads import CountExecutions, ListExecutions, ListKids
 from flowfabric.model.errors import FlowFabricError, NotOffered
+from flowfabric.model.machine.serving import NO_WORKER_FOR_KIND
+from flowfabric.model.records import Worker
+from flowfabric.model.state import Public
 from flowfabric.storage.base import Commands
 from flowfabric.storage.resolve import EMBEDDED, MEMORY, family, store_url, without_password
 
 ABOUT: Final = "look at a store: versions, settings, clocks, idle load; say what to change"
 SLOW_MS: Final = 50.0
+NAMED: Final = 10
+"""How many kinds are named."""
+LOOKED_AT: Final = 200
+"""At how much of what waits longest."""
 
 
 def add(commands: Any) -> None:
@@ -86,11 +95,10 @@ def _outdated(url: str) -> Finding | None:
 async def _common(store: Commands) -> list[Finding]:
     """What can be asked of every store."""
     started = time.monotonic()
-    lanes = await store.read(ListLanes())
+    waiting = dict(await store.read(CountExecutions())).get(Public.WAITING, 0)
     took = (time.monotonic() - started) * 1_000
-    workers = await store.read(ListWorkers())
+    lanes, workers = await every_lane(store), await every_worker(store)
     counts = store.partitions
-    waiting = sum(count for lane in lanes for state, count in lane.counts if state == "waiting")
     paused = [lane.lane_id for lane in lanes if lane.paused_at]
     idle = bool(waiting and not workers)
     return [
@@ -100,14 +108,41 @@ async def _common(store: Commands) -> list[Finding]:
         ),
         Finding("partitions", f"{counts.flow} flow, {counts.budget} budget, {counts.quota} quota"),
         judged(
-            "workers", f"{len(workers)} alive, {waiting} executions wait", good=not idle, verdict=Verdict.NOTE,
+            "workers", f"{len(workers)} alive{_takes(workers)}, {waiting} executions wait", good=not idle,
+            verdict=Verdict.NOTE,
             remedy="nobody takes them: start one with `ff worker MODULE:APP`",
         ),
+        *(await _untaken(store) if workers else []),
         judged(
             "lanes", f"{len(lanes)}, {len(paused)} paused", good=not paused, verdict=Verdict.NOTE,
             remedy=f"`ff unpause --lane {next(iter(paused), '')}` lets work go on",
         ),
     ]  # fmt: skip
+
+
+def _takes(workers: list[Worker]) -> str:
+    if not workers:
+        return ""
+    names = sorted({kind for worker in workers for kind in worker.kinds})
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    anything = ["any kind"] if any(not worker.kinds for worker in workers) else []
+    return f" (they take {', '.join(anything + names[:NAMED])}{more})"
+
+
+async def _untaken(store: Commands) -> list[Finding]:
+    """What waits and nobody takes, among what waits longest."""
+    question = ListExecutions(states=(Public.WAITING,), newest_first=False, limit=LOOKED_AT)
+    reasons = await queues_of(store, (await store.read(question)).runs)
+    return [
+        Finding(
+            "kinds",
+            because.detail,
+            Verdict.NOTE,
+            "start a worker that takes it, or submit it again under the right name",
+        )
+        for because in reasons.values()
+        if because.reason == NO_WORKER_FOR_KIND
+    ]
 
 
 async def _own(url: str, store: Commands) -> list[Finding]:

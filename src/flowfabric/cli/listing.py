@@ -9,9 +9,11 @@ from typing import Any, Final
 import msgspec
 
 from flowfabric.cli.desk import Desk, command, short_id
+from flowfabric.cli.notes import kinds, note, queues_of, remarks
 from flowfabric.cli.screen import CLEAR, Picture
 from flowfabric.model import checks
 from flowfabric.model.contracts.reads import (
+    PAGE_MAX,
     LaneView,
     ListExecutions,
     ListLanes,
@@ -20,10 +22,11 @@ from flowfabric.model.contracts.reads import (
     WaitpointView,
 )
 from flowfabric.model.errors import invalid
-from flowfabric.model.records import Execution
+from flowfabric.model.records import Execution, Worker
 from flowfabric.model.state import Public
 from flowfabric.model.times import since, span
 from flowfabric.server.shapes import summary, waitpoint
+from flowfabric.storage.base import Commands
 from flowfabric.worker.steps import SLEEPING
 
 LOOK_SECONDS: Final = 1.0
@@ -81,7 +84,7 @@ async def ps(desk: Desk) -> int:
     question = _question(desk.given)
     if desk.given.live:
         return await _live(desk, question)
-    _show(desk, (await desk.store.read(question)).runs)
+    await _show(desk, (await desk.store.read(question)).runs)
     return 0
 
 
@@ -97,46 +100,38 @@ async def _live(desk: Desk, question: ListExecutions) -> int:
             runs = (await desk.store.read(question)).runs
             if picture is not None:
                 picture.line(picture.paint("ff ps --live, Ctrl-C ends it", "dim"))
-                _show(desk, runs)
+                await _show(desk, runs)
                 picture.draw()
             elif runs != shown:
-                _show(desk, runs)
+                await _show(desk, runs)
             shown = runs
             await asyncio.sleep(PAUSE_SECONDS)
             await woken.wait(LOOK_SECONDS)
 
 
-def _show(desk: Desk, runs: tuple[Execution, ...]) -> None:
+async def _show(desk: Desk, runs: tuple[Execution, ...]) -> None:
     if desk.json:
         desk.screen.json([summary(run) for run in runs])
         return
-    now = desk.now()
+    now, queues = desk.now(), await queues_of(desk.store, runs)
     desk.screen.table(
         ("id", "kind", "state", "lane", "attempt", "age", "ended", "note"),
         [
             (
                 short_id(run.execution_id), run.execution_kind, str(run.public_state), run.lane_id,
                 str(run.attempt.index) if run.attempt.index >= 0 else "", since(run.created_at, now),
-                since(run.completed_at, now), _note(run),
+                since(run.completed_at, now), note(run, queues),
             )
             for run in runs
         ],
     )  # fmt: skip
-
-
-def _note(run: Execution) -> str:
-    if run.completed_at:
-        return run.failure_reason or run.cancellation_reason
-    if run.progress_pct >= 0:
-        return f"{run.progress_pct}% {run.progress_message}".strip()
-    if run.public_state is Public.ACTIVE:
-        return f"on {run.current_worker_id}"
-    return run.blocking_detail or str(run.blocking_reason).replace("_", " ")
+    for remark in remarks(runs, queues):
+        desk.screen.line(remark)
 
 
 async def lanes(desk: Desk) -> int:
     """List lanes."""
-    found = await desk.store.read(ListLanes())
+    found = await every_lane(desk.store)
     if desk.json:
         desk.screen.json([msgspec.structs.asdict(view) | {"counts": dict(view.counts)} for view in found])
         return 0
@@ -159,22 +154,44 @@ def _lane(view: LaneView, now: int) -> tuple[str, ...]:
 
 async def workers(desk: Desk) -> int:
     """List workers."""
-    found = await desk.store.read(ListWorkers())
+    found = await every_worker(desk.store)
     if desk.json:
-        desk.screen.json([msgspec.structs.asdict(worker) for worker in found])
+        desk.screen.json([msgspec.structs.asdict(each) | {"kinds": each.kinds or None} for each in found])
         return 0
     now = desk.now()
     desk.screen.table(
-        ("worker", "instance", "namespace", "lanes", "capabilities", "seen"),
+        ("worker", "instance", "namespace", "lanes", "kinds", "capabilities", "seen"),
         [
             (
                 each.worker_id, each.worker_instance_id, each.namespace, ", ".join(each.lanes),
-                ", ".join(each.capabilities), since(each.last_heartbeat_at, now),
+                kinds(each), ", ".join(each.capabilities), since(each.last_heartbeat_at, now),
             )
             for each in found
         ],
     )  # fmt: skip
     return 0
+
+
+async def every_lane(store: Commands) -> list[LaneView]:
+    """Read all lanes, a page at a time."""
+    found: list[LaneView] = []
+    while page := await store.read(ListLanes(after=found[-1].lane_id if found else "")):
+        found += page
+        if len(page) < PAGE_MAX:
+            break
+    return found
+
+
+async def every_worker(store: Commands) -> list[Worker]:
+    """Read all workers that live, a page at a time."""
+    found: list[Worker] = []
+    after = ("", "")
+    while page := await store.read(ListWorkers(after=after)):
+        found += page
+        after = (page[-1].namespace, page[-1].worker_instance_id)
+        if len(page) < PAGE_MAX:
+            break
+    return found
 
 
 async def waitpoints(desk: Desk) -> int:

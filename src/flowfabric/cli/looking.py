@@ -11,6 +11,7 @@ from msgspec import Struct
 from flowfabric.app.views import explanation_of
 from flowfabric.cli.desk import Desk, command
 from flowfabric.cli.listing import show_waitpoints
+from flowfabric.cli.notes import waits_for_worker
 from flowfabric.cli.screen import printable
 from flowfabric.cli.signalling import answers
 from flowfabric.engine import every_step
@@ -190,6 +191,8 @@ def _when(at: int, now: int) -> str:
 def _worker(run: Execution, now: int) -> str:
     if run.public_state is not Public.ACTIVE:
         return ""
+    if waits_for_worker(run):
+        return "none, its lease is gone"
     return f"{run.current_worker_instance_id}, lease {since(run.lease_expires_at, now)}"
 
 
