@@ -69,6 +69,33 @@ async def test_counts_and_waitpoints_leave_others_out(api: Api) -> None:
     assert (await api.post("/v1/lanes/l2/pause")).status == 403
 
 
+async def test_workers_leases_and_rates_leave_others_out(api: Api) -> None:
+    await create(api, execution_id=f"{{fp:7}}:{new_uuid()}")
+    mine = await create(api, execution_id=f"{{fp:7}}:{new_uuid()}", namespace="team", execution_kind="mine")
+    registered = {"worker_instance_id": "one", "lanes": ["default"], "kinds": ["secret"]}
+    assert (await api.post("/v1/workers/w/register", registered | {"namespace": "foreign"})).status == 200
+    claimed = {"worker_instance_id": "one", "lanes": ["default"], "max_tasks": 5}
+    assert len((await api.post("/v1/workers/w/tasks", claimed)).json["tasks"]) == 2
+    assert (await api.post("/v1/workers/w/register", registered | {"namespace": "team"})).status == 200
+    everything = (await api.get("/v1/workers")).json["workers"]
+    assert [(each["namespace"], each["kinds"], each["leases_held"]) for each in everything] == [
+        ("default", None, 2),
+        ("foreign", ["secret"], 2),
+        ("team", ["secret"], 2),
+    ]
+    assert (await api.get("/v1/stats")).json["rates"]["last_minute"]["claimed"] == 2
+
+    bind(api, "team")
+    (worker,) = (await api.get("/v1/workers")).json["workers"]
+    assert (worker["namespace"], worker["leases_held"]) == ("team", 1)
+    stats = (await api.get("/v1/stats")).json
+    assert (stats["total"], stats["counts"]["active"]) == (1, 1)
+    assert (stats["rates"]["last_minute"]["claimed"], stats["rates"]["last_minute"]["submitted"]) == (1, 1)
+    forged = await api.get("/v1/workers", cursor="default a")
+    assert [each["namespace"] for each in forged.json["workers"]] == ["team"]
+    assert (await api.get(path(mine, "explain"))).status == 200
+
+
 async def test_a_worker_cancels_what_it_holds_and_nothing_else(api: Api) -> None:
     execution_id = await create(api)
     bind(api, "", Role.WORKER)
