@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from flowfabric.engine import tail_when_ready
+from flowfabric.model.contracts.reads import TailStream
 from support.commands import Ff
 from support.serving import Backend
 from support.valkey import ValkeyServer
@@ -311,3 +313,21 @@ async def test_dev_wants_a_store_of_its_own(code: Path) -> None:
     assert (process.returncode, said) == (
         2, "ff: ff dev brings a server of its own: name a store, not a server\n",
     )  # fmt: skip
+
+
+async def test_a_second_interrupt_of_a_worker_gives_its_work_back(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(APP, "utf-8")
+    execution_id = await place.submit("hang")
+    async with running(tmp_path, "worker", "shop", "--store", place.url, "--grace", "1h", "--json") as worker:
+        await until(worker, "takes")
+        await place.state(execution_id, "active")
+        emitted = TailStream(execution_id=execution_id, attempt_index=0, after="0-0", count=1)
+        assert (await tail_when_ready(place.store, emitted, 20_000)).frames
+        worker.send_signal(signal.SIGINT)
+        waiting = json.loads(await until(worker, "waiting up to"))
+        assert waiting["level"] == "warning"
+        assert f"1 running task: hang of {execution_id} (for " in waiting["message"]
+        worker.send_signal(signal.SIGINT)
+        assert await worker.wait() == 0
+    run = await place.run(execution_id)
+    assert (run.lease_end, run.failure_reason) == ("released", "")
