@@ -18,12 +18,14 @@ import pytest
 from msgspec.structs import replace
 
 from flowfabric.model.contracts.create import CreateExecution, SetTags
-from flowfabric.model.contracts.reads import Describe, ListLanes
-from flowfabric.model.errors import FlowFabricError, StoreClosed
+from flowfabric.model.contracts.lease import Cancel
+from flowfabric.model.contracts.reads import Describe, ListExecutions, ListLanes
+from flowfabric.model.errors import FlowFabricError, PartitionMismatch, StoreClosed, StoreUnusable
 from flowfabric.model.ids import Partitions
 from flowfabric.storage.sql.codec import decode, encode
 from flowfabric.storage.sqlite import SqliteStore, connection
 from support.clock import ManualClock
+from support.commands import Ff
 from support.driver import Driver
 
 NOBODY = 65_534
@@ -162,17 +164,101 @@ def unprivileged() -> Iterator[None]:
         os.seteuid(user)
 
 
-async def test_a_file_without_the_right_to_write_is_refused() -> None:
+@contextmanager
+def read_only(path: Path) -> Iterator[None]:
+    """Take the right to write from a file and its folder, for a user who has no other."""
+    path.chmod(0o444)
+    path.parent.chmod(0o555)
+    try:
+        with unprivileged():
+            yield
+    finally:
+        path.parent.chmod(0o755)
+
+
+@pytest.fixture
+def reachable() -> Iterator[Path]:
+    """A file in a folder that other users reach, too."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "flowfabric.db"
-        await filled(path, 1)
-        path.chmod(0o444)
-        path.parent.chmod(0o555)
+        yield Path(folder) / "flowfabric.db"
+
+
+async def test_a_file_without_the_right_to_write_can_be_read(reachable: Path) -> None:
+    made = await filled(reachable, 2)
+    with read_only(reachable):
+        store = await SqliteStore.open(reachable)
         try:
-            with unprivileged():
-                await refused(path, "store_unusable")
+            page = await store.read(ListExecutions())
+            assert {run.execution_id for run in page.runs} == set(made)
+            with pytest.raises(StoreUnusable, match="is read-only: it can be looked at, but not changed"):
+                await store.apply(Cancel(execution_id=made[0], source="operator_override"))
         finally:
-            path.parent.chmod(0o755)
+            await store.close()
+        assert [each.name for each in reachable.parent.iterdir()] == [reachable.name]
+        with pytest.raises(PartitionMismatch):
+            await SqliteStore.open(reachable, partitions=Partitions(flow=2))
+
+
+async def test_ff_looks_at_a_file_that_it_may_not_write(reachable: Path) -> None:
+    (made,) = await filled(reachable, 1)
+    ff = Ff(str(reachable))
+    commands = (
+        ("ps", "--json"),
+        ("inspect", made),
+        ("history", made),
+        ("doctor",),
+        ("cancel", "{fp:0}:" + "0" * 36),
+    )
+    for command in commands:  # so that everything is loaded while it can be
+        await ff(*command)
+    with read_only(reachable):
+        shown = [await ff(*command) for command in commands[:-1]]
+        refused = await ff("cancel", made)
+    assert [each.code for each in shown] == [0, 0, 0, 0], shown
+    assert [run["execution_id"] for run in shown[0].json] == [made]
+    assert "444, read-only for this user" in shown[3].out
+    assert refused.code == 4
+    assert "is read-only: it can be looked at, but not changed" in refused.err
+
+
+async def test_what_another_user_writes_is_read_at_once(reachable: Path) -> None:
+    writer = await SqliteStore.open(reachable)
+    ff = Driver(writer, ManualClock())
+    made = await ff.create()
+    for each in reachable.parent.glob("*-shm"), reachable.parent.glob("*-wal"):
+        next(each).chmod(0o444)
+    with read_only(reachable):
+        store = await SqliteStore.open(reachable)
+        assert [run.execution_id for run in (await store.read(ListExecutions())).runs] == [made]
+        await store.close()
+    await writer.close()
+
+
+async def test_a_read_only_file_that_is_not_up_to_date_says_so(reachable: Path) -> None:
+    await filled(reachable, 1)
+    write(reachable, "pragma user_version = 1")
+    with read_only(reachable):
+        assert "run `ff migrate` where it may be written" in str(await refused(reachable, "store_unusable"))
+    write(reachable, "pragma user_version = 1000")
+    with read_only(reachable):
+        await refused(reachable, "schema_too_new")
+    write(reachable, "pragma application_id = 1")
+    with read_only(reachable):
+        assert "holds other data" in str(await refused(reachable, "store_unusable"))
+
+
+async def test_a_log_that_cannot_be_read_is_not_passed_over(reachable: Path) -> None:
+    await filled(reachable, 1)
+    Path(f"{reachable}-wal").write_bytes(b"left behind")
+    with read_only(reachable):
+        assert "left a log behind" in str(await refused(reachable, "store_unusable"))
+
+
+async def test_a_folder_without_the_right_to_write_is_called_read_only(reachable: Path) -> None:
+    reachable.touch()
+    with read_only(reachable):
+        refusal = await refused(reachable.parent / "other.db", "store_unusable")
+    assert "cannot be made: its folder is read-only for this user" in str(refusal)
 
 
 async def test_a_damaged_file_says_so(path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 from flowfabric.cli.findings import Finding, Verdict, judged
 from flowfabric.cli.formats import sqlite_file
 from flowfabric.storage.resolve import MEMORY
-from flowfabric.storage.sqlite.connection import connect
+from flowfabric.storage.sqlite.connection import connect, is_read_only
 
 LARGE_LOG_BYTES: Final = 256 * 1024 * 1024
 LITTLE_ROOM_BYTES: Final = 1024 * 1024 * 1024
@@ -28,7 +28,8 @@ def examine(url: str) -> list[Finding]:
         ]
     path = sqlite_file(url)
     with closing(connect(str(path), read_only=True)) as db:
-        journal = str(db.execute("pragma journal_mode").fetchone()[0])
+        # Of a file that cannot change SQLite does not tell it; who may write keeps it in that mode.
+        journal = "wal" if is_read_only(str(path)) else str(db.execute("pragma journal_mode").fetchone()[0])
         sound = str(db.execute("pragma quick_check(1)").fetchone()[0])
     log = Path(f"{path}-wal")
     log_bytes = log.stat().st_size if log.exists() else 0
@@ -61,6 +62,11 @@ def _synchronous() -> Finding:
 
 def _rights(path: Path) -> Finding:
     mode = stat.S_IMODE(path.stat().st_mode)
+    if is_read_only(str(path)):
+        return Finding(
+            "rights", f"{mode:o}, read-only for this user", Verdict.NOTE,
+            "it can be looked at, but not changed; who submits or works must be able to write file and folder",
+        )  # fmt: skip
     return judged(
         "rights", f"{mode:o}", good=not mode & OTHERS, verdict=Verdict.NOTE,
         remedy=f"others may read payloads and secrets: chmod 600 {path}",

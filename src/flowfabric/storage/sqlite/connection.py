@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import resources
+from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
@@ -41,9 +42,10 @@ def connect(path: str, *, synchronous: Synchronous = "NORMAL", read_only: bool =
         raise InvalidInput("one of OFF, NORMAL, FULL, EXTRA", field="synchronous")
     if not read_only and path != MEMORY:
         _create_private(path)
+    name, uri = (_read_only_uri(path), True) if read_only and is_read_only(path) else (path, False)
     with translated(path):
         db = sqlite3.connect(
-            path, isolation_level=None, check_same_thread=False, timeout=0, cached_statements=256
+            name, isolation_level=None, check_same_thread=False, timeout=0, cached_statements=256, uri=uri
         )
         try:
             if read_only:
@@ -59,6 +61,34 @@ def connect(path: str, *, synchronous: Synchronous = "NORMAL", read_only: bool =
             db.close()
             raise
         return db
+
+
+def is_read_only(path: str) -> bool:
+    """Tell whether a database is there that this process may read, but not change."""
+    file = Path(path)
+    return (
+        path != MEMORY
+        and file.is_file()
+        and _may(file, os.R_OK)
+        and not (_may(file, os.W_OK) and _may(file.parent, os.W_OK))
+    )
+
+
+def _may(path: Path, mode: int) -> bool:
+    return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
+
+
+def _read_only_uri(path: str) -> str:
+    """Name a database that cannot be written, for SQLite: its log is read if there is one, and never made."""
+    log, index = Path(f"{path}-wal"), Path(f"{path}-shm")
+    uri = f"{Path(path).absolute().as_uri()}?mode=ro"
+    if index.exists():  # somebody who may write has it open
+        return uri
+    if log.exists() and log.stat().st_size:
+        raise StoreUnusable(
+            f"{path} is read-only, and its last writer left a log behind; open it once where it may be written"
+        )
+    return f"{uri}&immutable=1"  # SQLite would make files beside it otherwise
 
 
 def _create_private(path: str) -> None:
@@ -99,7 +129,16 @@ def translate(error: sqlite3.Error, path: str) -> FlowFabricError:
     if code == sqlite3.SQLITE_FULL:
         return StoreFull(f"no room is left for {path}; free some and try again")
     if code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}:
-        return StoreUnusable(f"{path} cannot be written; give this user the right to write file and folder")
+        return StoreUnusable(
+            f"{path} is read-only: it can be looked at, but not changed; give this user the right to write file and "
+            "folder"
+        )
+    if (
+        code == sqlite3.SQLITE_CANTOPEN
+        and Path(path).parent.is_dir()
+        and not _may(Path(path).parent, os.W_OK)
+    ):
+        return StoreUnusable(f"{path} cannot be made: its folder is read-only for this user")
     if code == sqlite3.SQLITE_CANTOPEN:
         return StoreUnusable(f"{path} cannot be opened; does its folder exist, and may this user use it?")
     if code == sqlite3.SQLITE_NOTADB:
@@ -139,6 +178,21 @@ def migrate(db: sqlite3.Connection, path: str) -> int:
                 db.execute(statement)
             db.execute(f"pragma user_version = {number}")
     return newest
+
+
+def check_schema(db: sqlite3.Connection, path: str) -> None:
+    """Refuse a database that is not up to date and cannot be brought there."""
+    newest = migrations()[-1][0]
+    version: int = db.execute("pragma user_version").fetchone()[0]
+    application: int = db.execute("pragma application_id").fetchone()[0]
+    if application != APPLICATION_ID:
+        raise StoreUnusable(f"{path} holds other data than FlowFabric's; choose another path")
+    if version > newest:
+        raise SchemaTooNew(f"{path} has schema {version}; this FlowFabric knows {newest}: upgrade it first")
+    if version < newest:
+        raise StoreUnusable(
+            f"{path} is read-only and of an older format; run `ff migrate` where it may be written"
+        )
 
 
 def _packed(record: bytes, place: int) -> str | int:

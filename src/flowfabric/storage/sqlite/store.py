@@ -23,7 +23,7 @@ from flowfabric.storage.base import Clock, Dump, RepairReport
 from flowfabric.storage.front import Front
 from flowfabric.storage.sql.unit import Unit
 from flowfabric.storage.sqlite.boot import prepare
-from flowfabric.storage.sqlite.connection import MEMORY, Synchronous, connect
+from flowfabric.storage.sqlite.connection import MEMORY, Synchronous, connect, is_read_only
 from flowfabric.storage.sqlite.inspect import dump, forget_past, repair
 from flowfabric.storage.sqlite.peers import Peers
 from flowfabric.storage.sqlite.session import Session
@@ -45,7 +45,8 @@ class SqliteStore(Front):
     def __init__(self, path: str, writer_session: Session, clock: Clock, partitions: Partitions) -> None:
         super().__init__(clock, partitions)
         self._path = path
-        self._peers = Peers(path, self.hub.publish) if path != MEMORY else None
+        alone = path == MEMORY or is_read_only(path)
+        self._peers = None if alone else Peers(path, self.hub.publish)
         self._chance: Callable[[], float] = random.random
         self._writer = Writer(writer_session, self.now, self._draw, self._saved)
         self._readers = ThreadPoolExecutor(READERS, "flowfabric-reader")
