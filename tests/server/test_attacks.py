@@ -51,8 +51,8 @@ def test_requests_whose_answers_nobody_reads(tmp_path: Path, backend: Backend) -
     with started(tmp_path, *backend.flags, FF_API_TOKEN="let-me-in") as server:
         server.wait_until_ready()
         server.call("GET", "/openapi.json")
-        for path in ("/openapi.json", "/livez"):
-            with attacked(server) as attack, unread(server, request("GET", path), 50, repeat=5_000):
+        for path, repeat in (("/openapi.json", 5_000), ("/livez", 500)):
+            with attacked(server) as attack, unread(server, request("GET", path), 50, repeat=repeat):
                 attack.endure(2)
             attack.check()
 

@@ -13,6 +13,7 @@ import pytest
 from flowfabric.server.examples import ANSWER_EXAMPLES, BODY_EXAMPLES
 from flowfabric.server.openapi import document, undescribed
 from flowfabric.server.roles import Need
+from flowfabric.server.routes import load_routes
 from flowfabric.server.routing import endpoints
 from support.server import Api
 
@@ -76,6 +77,7 @@ def test_every_json_answer_has_a_shape() -> None:
 
 
 def test_examples_are_what_the_routes_take_and_give() -> None:
+    load_routes()
     bodies = {f"{route.method} {route.path}": route.body for route in endpoints()}
     assert BODY_EXAMPLES.keys() == {key for key, body in bodies.items() if body is not None}
     for key, example in BODY_EXAMPLES.items():
