@@ -74,12 +74,6 @@ class Mender:
             await self._recount(self._layout.homes)
         return RepairReport(self._checked, tuple(sorted(self._wrong)), self._fix and bool(self._wrong))
 
-    async def list_all(self) -> None:
-        """Put every execution into every index in which it belongs, and say nothing of it."""
-        async for page in self._reach.pages():
-            ids = [found[1] for name in page if (found := _RECORD.fullmatch(name.decode()))]
-            await self._ask([("ff_mend", self._layout.home_of(id_), "1", id_) for id_ in ids])
-
     # Records and entries.
 
     async def _mend(self, ids: Sequence[str]) -> None:

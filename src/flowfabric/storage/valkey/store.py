@@ -27,7 +27,7 @@ from flowfabric.storage.valkey.boot import prepare
 from flowfabric.storage.valkey.client import Client
 from flowfabric.storage.valkey.cluster import Cluster
 from flowfabric.storage.valkey.faults import of_reply
-from flowfabric.storage.valkey.keys import SINGLE, STORE, Layout
+from flowfabric.storage.valkey.keys import SINGLE, Layout
 from flowfabric.storage.valkey.load import Loader
 from flowfabric.storage.valkey.mending import Mender
 from flowfabric.storage.valkey.operations import Call, call_of
@@ -40,8 +40,6 @@ from flowfabric.storage.valkey.wire import CALL_SECONDS
 from flowfabric.storage.wake import Listener
 
 R = TypeVar("R")
-LISTS: Final = b"1"
-"""Which indexes of lists the data have; what was stored with fewer is put into the others when it is opened."""
 CLOCK_SECONDS: Final = 5.0
 """How often the server's clock is looked at; commands are decided by it anyway, reads by what was seen last."""
 TRIES: Final = 16
@@ -94,7 +92,6 @@ class ValkeyStore(Front):
             store = cls(client, clock, counts, chance)
             await store._prepare(Patience(patience))
             await store._start_clock()
-            await store._list_older()
         except BaseException:
             client.close()
             raise
@@ -107,13 +104,6 @@ class ValkeyStore(Front):
     async def _prepare(self, patience: Patience) -> None:
         assert isinstance(self._client, Client)
         await prepare(self._client, self._partitions, patience)
-
-    async def _list_older(self) -> None:
-        """Put what an older version has stored into the indexes that it did not know, once."""
-        mark = self._layout.common + STORE
-        if await self._client.call("HGET", mark, "lists") != LISTS:
-            await Mender(self._client, self._layout, self._moment, fix=True).list_all()
-            await self._client.call("HSET", mark, "lists", LISTS)
 
     @property
     def client(self) -> Client | Cluster:

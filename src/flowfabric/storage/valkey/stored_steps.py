@@ -32,8 +32,8 @@ def page(
         if isinstance(encoding, str):
             found.append(StepHead(each, index, at, encoding, size))
             continue
-        # How long the document of a wait is shows when it is written, and a step of an older version has no head. These
-        # are read one after the other, so that no more than one of them is held.
+        # How long the document of a wait is shows when it is written. These are read one after the other, so that no
+        # more than one of them is held; a step that is gone since has no head.
         (step,) = yield [("HGET", *layout.place("step", (execution_id, each)))]
         if step is not None:
             found.append(head_of(decode("step", step)))
