@@ -100,7 +100,10 @@ ANSWER_EXAMPLES: Final[dict[str, dict[int, Any]]] = {
         200: {
             "runnable": False, "public_state": "waiting",
             "because": [
-                {"reason": "waiting_for_capable_worker", "detail": "needs gpu; 2 workers live, none has it"}
+                {
+                    "reason": "waiting_for_capable_worker", "detail": "needs gpu; 2 workers live, none has it",
+                    "data": {},
+                }
             ],
         }
     },
