@@ -81,7 +81,7 @@ def _show(desk: Desk, kind: Kind) -> None:
         "fairness key": kind.fairness_key,
         "fairness weight": "" if kind.fairness_weight is None else str(kind.fairness_weight),
         "policy": kind.policy,
-        "published": f"{since(kind.published_at, desk.now())} ago by {kind.published_by or 'somebody'}",
+        "published": f"{since(kind.published_at, desk.now())} by {kind.published_by or 'somebody'}",
     })  # fmt: skip
     rows = list(_parameters(kind))
     if rows:

@@ -132,9 +132,8 @@ class FindKinds(Question[tuple[Kind | None, ...]], frozen=True, kw_only=True):
         super().check()
         if len(self.wanted) > MAX_KINDS_PER_LOOKUP:
             raise invalid("wanted", f"at most {MAX_KINDS_PER_LOOKUP} kinds in one lookup")
-        for namespace, kind in self.wanted:
-            checks.name("namespace", namespace, empty=True)
-            checks.name("kind", kind)
+        for pair in self.wanted:
+            _check_pair("wanted", pair)
 
     def needs(self) -> tuple[Need, ...]:
         """For each pair the kind of the namespace, and the one for all."""
@@ -163,8 +162,7 @@ class ListKinds(Question[KindPage], frozen=True, kw_only=True):
         if self.namespace is not None:
             checks.name("namespace", self.namespace, empty=True)
         if self.after is not None:
-            checks.name("after", self.after[0], empty=True)
-            checks.name("after", self.after[1])
+            _check_pair("after", self.after)
         checks.integer("limit", self.limit, 1, MAX_KINDS_PER_PAGE)
 
 
@@ -176,6 +174,13 @@ def kind_names(namespace: str) -> Need:
 def check_fairness_weight(weight: object) -> int:
     """Refuse a weight out of range."""
     return checks.integer("fairness_weight", weight, 1, MAX_FAIRNESS_WEIGHT)
+
+
+def _check_pair(field: str, pair: object) -> None:
+    if not isinstance(pair, tuple) or len(pair) != 2:
+        raise invalid(field, "must be a namespace and the name of a kind")
+    checks.name(field, pair[0], empty=True)
+    checks.name(field, pair[1])
 
 
 def _candidates(namespace: str, kind: str) -> tuple[Need, ...]:
