@@ -102,7 +102,7 @@ ANSWER_EXAMPLES: Final[dict[str, dict[int, Any]]] = {
             "because": [
                 {
                     "reason": "waiting_for_capable_worker", "detail": "needs gpu; 2 workers live, none has it",
-                    "data": {},
+                    "data": {"required": ["gpu"], "missing": ["gpu"], "lane": "default", "live_workers": 2},
                 }
             ],
         }
