@@ -157,7 +157,7 @@ async def test_without_the_library_the_rest_works(monkeypatch: pytest.MonkeyPatc
     server = Server(MemoryStore())
     assert server.metrics is None
     server.observe("GET", "/healthz", 200, 0.1)
-    with pytest.raises(ImportError, match=r"flowfabric\[server\]"):
+    with pytest.raises(ImportError, match=r"pip install .*\[server\]"):
         Server(MemoryStore(), registry=object())
 
 

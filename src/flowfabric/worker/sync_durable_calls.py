@@ -111,7 +111,7 @@ class SyncDurableCalls:
 
 
 class SyncWithOptions(SyncDurableCalls):
-    """What `SyncContext.options` returns: steps and children of the same context, with these options."""
+    """What `options` of a `SyncContext` returns: steps and children of the same context, with these options."""
 
     def __init__(self, context: SyncContext, options: Options) -> None:
         self._context = context
