@@ -62,7 +62,6 @@ def test_lists_of_steps_never_touch_a_result(db: sqlite3.Connection, name: str) 
 
 INDEXES = {
     "list namespace": "execution_namespace (namespace=? AND state=?",
-    "list lane of namespace": "execution_namespace_lane (namespace=? AND lane=? AND state=?",
     "list flow of namespace": "execution_namespace_flow (namespace=? AND flow_id=?",
     "list tag of namespace": "tag_namespace (namespace=? AND name=? AND value=?",
 }

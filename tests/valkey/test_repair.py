@@ -53,7 +53,6 @@ DAMAGE = {
     "inbox of a namespace": ("DEL", "ff:in:default\0inbox"),
     "stray in the inbox of a namespace": ("ZADD", "ff:in:team\0inbox", 1, "{running}\0{spare}"),
     "list of a namespace": ("DEL", "ff:in:default\0any:waiting"),
-    "lane of a namespace": ("DEL", "ff:in:default\0state:default\0active"),
     "tag of a namespace": ("DEL", "ff:in:default\0tag:a\0b"),
     "stray in a namespace": ("ZADD", "ff:in:team\0any:waiting", 1, "{waiting}"),
     "ids of a namespace": ("DEL", "{ids}:default"),

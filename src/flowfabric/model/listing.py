@@ -22,7 +22,8 @@ LOOK_AHEAD: Final = 10
 def driven(question: ListExecutions, run: Execution) -> bool:
     """Whether the index that drives the list holds this execution; only such rows count as looked at.
 
-    Every index exists once for all namespaces and once for each of them.
+    A namespace has indexes of its own: by flow, by tag and by state. A lane is filtered there, since an index of lanes
+    and states for each namespace would be written at every change of state.
     """
     if question.namespace and run.namespace != question.namespace:
         return False
@@ -30,7 +31,7 @@ def driven(question: ListExecutions, run: Execution) -> bool:
         return run.flow_id == question.flow_id
     if question.tags:
         return question.tags[0] in run.tags
-    if question.lane_id and run.lane_id != question.lane_id:
+    if question.lane_id and not question.namespace and run.lane_id != question.lane_id:
         return False
     states = question.looked_at() if question.lane_id or question.namespace else ()
     return not states or run.public_state in states

@@ -351,11 +351,10 @@ def _driving(question: ListExecutions) -> tuple[str, list[Row]]:
         which, scope = _scope("list tag", question.namespace)
         return which, [(*scope, *question.tags[0])]
     states = [str(state) for state in dict.fromkeys(question.looked_at() or Public)]
-    if question.lane_id:
-        which, scope = _scope("list lane", question.namespace)
-        return which, [(*scope, question.lane_id, state) for state in states]
     if question.namespace:
         return "list namespace", [(question.namespace, state) for state in states]
+    if question.lane_id:
+        return "list lane", [(question.lane_id, state) for state in states]
     return "list", [()]
 
 

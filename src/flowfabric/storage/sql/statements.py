@@ -112,7 +112,6 @@ FETCH: Final[dict[str, LiteralString]] = {
     **_lists("flow", "execution", "flow_id = ?"),
     **_lists("tag", "tag", "name = ? and value = ?"),
     **_lists("namespace", "execution", "namespace = ? and state = ?"),
-    **_lists("lane of namespace", "execution", "namespace = ? and lane = ? and state = ?"),
     **_lists("flow of namespace", "execution", "namespace = ? and flow_id = ?"),
     **_lists("tag of namespace", "tag", "namespace = ? and name = ? and value = ?"),
 }

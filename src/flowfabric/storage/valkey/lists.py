@@ -61,8 +61,8 @@ def _sets(question: ListExecutions) -> list[str]:
         names = [keys.tag(*question.tags[0])]
     elif question.lane_id or question.namespace:
         states = dict.fromkeys(question.looked_at() or Public)
-        lane = question.lane_id
-        names = [keys.state(lane, state) if lane else keys.any_lane(state) for state in states]
+        of_all = [keys.state(question.lane_id, state) for state in states]
+        names = [keys.any_lane(state) for state in states] if question.namespace else of_all
     else:
         names = []
     return [keys.of_namespace(question.namespace, name) for name in names]

@@ -11,7 +11,6 @@ create index step_order on step (k, call_index, name, at, encoding, size);
 -- Every list of executions, and the inbox, has an index for each namespace, so that what others have shortens no page.
 
 create index execution_namespace on execution (namespace, state, k);
-create index execution_namespace_lane on execution (namespace, lane, state, k);
 create index execution_namespace_flow on execution (namespace, flow_id, k) where flow_id is not null;
 create index execution_namespace_id on execution (namespace, id);
 alter table tag add column namespace text not null default '';

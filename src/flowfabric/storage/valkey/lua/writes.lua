@@ -128,12 +128,9 @@ local function send(verb, lists)
   for key, list in pairs(lists) do redis.call(verb, key, unpack(list, 2, list[1])) end
 end
 
--- The lists that have what is in a state: by lane, and for its namespace by lane and without.
+-- The lists that have what is in a state: that of its lane, and that of its namespace.
 function ff.lists(keys, lane, namespace, state)
-  return {
-    keys.state(lane, state), keys.of_namespace(namespace, 'any:' .. state),
-    keys.of_namespace(namespace, 'state:' .. lane .. '\0' .. state),
-  }
+  return {keys.state(lane, state), keys.of_namespace(namespace, 'any:' .. state)}
 end
 
 local function send_moves(keys, way, list)
