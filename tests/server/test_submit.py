@@ -91,3 +91,26 @@ async def test_null_in_what_a_worker_sends(api: Api) -> None:
     await act(api, task, "frames", frames=[frame])
     await act(api, task, "renew", lease_ttl_ms=None)
     await act(api, task, "suspend", signals=None, reason_code=None)
+
+
+async def test_an_id_of_another_namespace_is_taken_on_every_route(api: Api) -> None:
+    uuid = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
+    theirs = (await api.post("/v1/submit", {"kind": "k", "uuid": uuid, "namespace": "theirs"})).json[
+        "execution_id"
+    ]
+    body = {"kind": "k", "uuid": uuid, "namespace": "ours"}
+    refused = await api.post("/v1/submit", body)
+    (item,) = (await api.post("/v1/submit/batch", {"items": [body]})).json["results"]
+    classic = await api.post(
+        "/v1/executions",
+        {
+            "execution_id": theirs, "namespace": "ours", "lane_id": "default", "execution_kind": "k",
+            "input_payload": [], "priority": 0, "creator_identity": "", "partition_id": 0, "now": 0,
+        },
+    )  # fmt: skip
+    assert [reply.status for reply in (refused, classic)] == [409, 409]
+    for said in (refused.json, item, classic.json):
+        assert (said["code"], said["kind"]) == ("execution_id_taken", "execution_id_taken")
+        assert not {"theirs", theirs, "waiting"} & {*said.values()}
+    again = await api.post("/v1/submit", {"kind": "k", "uuid": uuid, "namespace": "theirs"})
+    assert (again.status, again.json["duplicate"]) == (200, True)
