@@ -304,6 +304,17 @@ async def test_claim_id_belongs_to_one_worker_instance(ff: Driver) -> None:
     assert claimed(await ff.claim(claim_id="c", worker_instance_id="w1-b")) == [second]
 
 
+async def test_no_id_of_a_claim_leads_to_another(ff: Driver) -> None:
+    """Ids of ended attempts are shown to readers; the fences of the other tasks must not follow from them."""
+    for _ in range(3):
+        await ff.create()
+    mint = new_uuid()
+    tasks = await ff.claim(max_tasks=3, mint=mint)
+    ids = [mint, *(each for task in tasks for each in (task.fence.lease_id, task.fence.attempt_id))]
+    assert len({each[:13] for each in ids}) == 7
+    assert len({each[24:] for each in ids}) == 7
+
+
 async def test_a_repeated_claim_returns_leases_of_its_own_namespace_only(ff: Driver) -> None:
     theirs = await ff.create(namespace="theirs")
     first = await ff.claim_one(claim_id="c", namespace="theirs")

@@ -184,17 +184,19 @@ def test_minted_ids_fit_the_count_they_were_minted_under(flow_id: str, uuid_text
     assert ids.check_execution_id(first, partitions) == ids.check_execution_id(second, partitions)
 
 
-def test_mint_adds_to_the_last_eight_digits() -> None:
-    assert ids.mint(UUID, 0) == UUID
-    assert ids.mint(UUID, 1) == "f47ac10b-58cc-4372-a567-0e02b2c3d47a"
-    assert ids.mint("ffffffff-ffff-4fff-bfff-ffffffffffff", 1) == "ffffffff-ffff-4fff-bfff-ffff00000000"
+def test_mint_is_the_same_everywhere_and_leads_nowhere() -> None:
+    assert ids.mint(UUID, "lease") == ids.mint(UUID, "lease")
+    minted = [ids.mint(UUID, purpose) for purpose in (ids.LEASE, ids.ATTEMPT, ids.NEXT)]
+    assert len({UUID, *minted}) == 4
+    assert not set(minted) & {
+        ids.mint(known, purpose) for known in minted for purpose in ("lease", "attempt")
+    }
 
 
-@given(uuids, st.integers(0, 2**32 - 1))
-def test_minted_ids_are_valid_and_keep_the_rest(base: str, n: int) -> None:
-    minted = ids.mint(base, n)
-    assert ids.check_uuid("id", minted)[:28] == base[:28]
-    assert (int(minted[28:], 16) - int(base[28:], 16)) % 2**32 == n
+@given(uuids)
+def test_minted_ids_are_valid(base: str) -> None:
+    for purpose in (ids.LEASE, ids.ATTEMPT, ids.NEXT):
+        assert ids.check_uuid("id", ids.mint(base, purpose))
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ would name two executions.
 from __future__ import annotations
 
 import binascii
+import hashlib
 import re
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -181,11 +182,20 @@ def for_key(namespace: str, key: str, uuid_text: str, partitions: Partitions) ->
     return execution_id(index, check_uuid("uuid", uuid_text))
 
 
-def mint(base_uuid: str, n: int) -> str:
-    """Derive the n-th id of one operation from its random base, with plain addition."""
-    if not n:
-        return base_uuid
-    return f"{base_uuid[:28]}{(int(base_uuid[28:], 16) + n) % 2**32:08x}"
+LEASE: Final = "lease"
+ATTEMPT: Final = "attempt"
+NEXT: Final = "next"
+"""The base of the next task of the same claim."""
+
+
+def mint(base_uuid: str, purpose: str) -> str:
+    """Derive an id of one operation from its random base.
+
+    The ids of a claim are all derived from one base. Readers see ids of attempts that have ended, so none of them may
+    lead to the base or to another id. SHA-1 is what a function on Valkey has at hand, and one-way is all that is asked.
+    """
+    digest = hashlib.sha1(f"{base_uuid}:{purpose}".encode(), usedforsecurity=False).hexdigest()
+    return f"{digest[:8]}-{digest[8:12]}-4{digest[12:15]}-8{digest[15:18]}-{digest[18:30]}"
 
 
 def partition_key(family_prefix: str, index: int) -> str:

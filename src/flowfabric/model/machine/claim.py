@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from flowfabric.model.contracts.base import Fence
 from flowfabric.model.contracts.lease import Claim, Claimed, Resume, SignalView, StepView, Task
 from flowfabric.model.contracts.reads import FindClaimable
-from flowfabric.model.ids import mint
+from flowfabric.model.ids import ATTEMPT, LEASE, NEXT, mint
 from flowfabric.model.indexes import score
 from flowfabric.model.limits import DEFAULT_MAX_RECLAIMS, MAX_STEP_BYTES_IN_TASK
 from flowfabric.model.machine.lease import (
@@ -45,20 +45,24 @@ def claim(space: Workspace, command: Claim) -> Claimed:
             return Claimed(tuple(task_of(space, run) for run in living))
     routes = space.routes(command.lanes, command.capabilities, command.kinds)
     tasks: list[Task] = []
+    base = command.mint
     while routes and len(tasks) < command.max_tasks:
         # One question for all that is still wanted; executions that end at their cap make room for others.
         runs = space.best(routes, command.namespace, command.max_tasks - len(tasks))
         if not runs:
             break
         for run in runs:
-            place = len(tasks)
             lease = Lease(
-                command.worker_id, command.worker_instance_id, mint(command.mint, 2 * place),
-                command.lease_ttl_ms, command.claim_id,
-            )  # fmt: skip
-            begun = take(space, run, mint(command.mint, 2 * place + 1), lease)
+                command.worker_id,
+                command.worker_instance_id,
+                mint(base, LEASE),
+                command.lease_ttl_ms,
+                command.claim_id,
+            )
+            begun = take(space, run, mint(base, ATTEMPT), lease)
             if begun is not None:
                 tasks.append(task_of(space, begun))
+                base = mint(base, NEXT)
     return Claimed(tuple(tasks))
 
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.contracts.lease import Claim, Claimed, Release, Task
-from flowfabric.model.ids import mint
+from flowfabric.model.ids import NEXT, mint
 from flowfabric.storage.valkey.cluster import Cluster, raised
 from flowfabric.storage.valkey.hints import Head, Hints, Note
 from flowfabric.storage.valkey.keys import Layout
@@ -38,7 +38,8 @@ Asked = Callable[[Sequence[tuple[str, Call]]], Awaitable[list[Any]]]
 class Look(NamedTuple):
     """What a look at all servers found."""
 
-    held: list[str]
+    held: dict[str, int]
+    """What the claim holds already, with the scores that put it in order."""
     best: list[tuple[Head, bool]]
     """In order; those that are worn out, and end instead of being taken, are marked."""
     heads: list[Note]
@@ -118,23 +119,24 @@ class Claimer:
         # nearly always. If it does, what was taken is given back.
         held, answers = await asyncio.gather(self._held(command), self._ask([(best.home, call)]))
         (answer,) = raised(answers)
-        before = set(held) - {task.execution_id for task in answer.tasks}
+        taken = {task.execution_id for task in answer.tasks}
+        before = {execution_id: score for execution_id, score in held.items() if execution_id not in taken}
         if not before:
             return answer if answer.tasks else None
         for task in answer.tasks:
             await self._apply(
                 Release(execution_id=task.execution_id, fence=task.fence, reason="the claim was a repeat")
             )
-        return await self._again(command, sorted(before))
+        return await self._again(command, before)
 
-    async def _held(self, command: Claim) -> list[str]:
+    async def _held(self, command: Claim) -> dict[str, int]:
         packed, now = _packed(command), self._time()
         answers = raised(
             await self._cluster.per_server(
                 self._layout.homes, lambda homes: ("FCALL_RO", "ff_held", 1, homes[0], now, packed, *homes)
             )
         )
-        return [execution_id.decode() for answer in answers for execution_id in answer]
+        return {execution_id: score for answer in answers for execution_id, score in _scored(answer)}
 
     async def _look(self, command: Claim, count: int, *, repeat: bool) -> Look:
         """Ask every server for its best; and on the first time, what the claim holds already."""
@@ -146,9 +148,9 @@ class Claimer:
                 self._layout.homes, lambda homes: ("FCALL_RO", "ff_look", 1, homes[0], now, packed, *homes)
             )
         )
-        look = Look([], [], [])
+        look = Look({}, [], [])
         for held, best, heads in answers:
-            look.held.extend(one.decode() for one in held)
+            look.held.update(_scored(held))
             look.best.extend(
                 ((int(best[at]), best[at + 1].decode()), bool(best[at + 2])) for at in range(0, len(best), 3)
             )
@@ -166,8 +168,12 @@ class Claimer:
         Those that are worn out need no ids, so theirs come last.
         """
         calls = []
-        for place, (head, _) in enumerate(sorted(best, key=itemgetter(1)), asked):
-            one = replace(command, max_tasks=1, mint=mint(command.mint, 2 * place))
+        base = command.mint
+        for _ in range(asked):
+            base = mint(base, NEXT)
+        for head, _ in sorted(best, key=itemgetter(1)):
+            one = replace(command, max_tasks=1, mint=base)
+            base = mint(base, NEXT)
             arguments = (_packed(one), *_bound(head), ONE_OF_SEVERAL)
             calls.append((self._layout.home_of(head[1]), Call(one, OPERATIONS[Claim], arguments)))
         answers = await self._ask(calls)
@@ -176,14 +182,22 @@ class Claimer:
             raised(answers)
         return taken
 
-    async def _again(self, command: Claim, held: list[str]) -> Claimed | None:
+    async def _again(self, command: Claim, held: dict[str, int]) -> Claimed | None:
         """Return the tasks that a claim holds already; nothing when their leases have ended meanwhile."""
         homes = dict.fromkeys(self._layout.home_of(execution_id) for execution_id in held)
         call = Call(command, OPERATIONS[Claim], (_packed(command), b"", b"", NOTHING_NEW))
         answers = raised(await self._ask([(home, call) for home in homes]))
         tasks = [task for answer in answers for task in answer.tasks]
-        # Ids of leases follow each other in the order in which they were taken.
-        return Claimed(tuple(sorted(tasks, key=lambda task: task.fence.lease_id))) if tasks else None
+        if not tasks:
+            return None
+        return Claimed(
+            tuple(sorted(tasks, key=lambda task: (held.get(task.execution_id, 0), task.execution_id)))
+        )
+
+
+def _scored(flat: list[bytes]) -> list[tuple[str, int]]:
+    """Read ids, each of which is followed by its score."""
+    return [(flat[at].decode(), int(flat[at + 1])) for at in range(0, len(flat), 2)]
 
 
 def _enough(best: list[tuple[Head, bool]], wanted: int) -> int:

@@ -28,12 +28,12 @@ local function held(space, keys, command, found)
     if run and run.ownership_state == 'leased' and run.claim_id == command.claim_id
       and run.current_worker_instance_id == command.worker_instance_id and run.lease_expires_at > space.now
       and (command.namespace == '' or command.namespace == run.namespace) then
-      found[#found + 1] = flat[i]
+      found[#found + 1], found[#found + 2] = flat[i], ff.digits(ff.score(run))
     end
   end
 end
 
--- ff_held <home> <now or ''> <packed Claim> <home ...>: the ids that a claim holds already.
+-- ff_held <home> <now or ''> <packed Claim> <home ...>: the ids that a claim holds already, each with its score.
 reading('ff_held', function(_, args)
   local command, space, found = ff.as('Claim', {cmsgpack.unpack(args[2])}), ff.new_space(ff.new_call(ff.keys.SINGLE, args[1])), {}
   for i = 3, #args do held(space, ff.keys.at(args[i]), command, found) end
@@ -52,7 +52,7 @@ local function begin(fronts, heads)
 end
 
 -- ff_look <home> <now or ''> <packed Claim> <home ...>: look for the best work of a claim, without taking it.
--- Reply: ids that the claim holds already, then [score, id, worn ...] of the best, as many as it wants beside those that
+-- Reply: ids that the claim holds already, with their scores, then [score, id, worn ...] of the best, as many as it wants beside those that
 -- are worn out (1) and will end instead of being taken, then [home, lane, route, score, id ...] of how every queue of its
 -- lanes begins.
 reading('ff_look', function(_, args)

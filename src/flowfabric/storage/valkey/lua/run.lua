@@ -120,17 +120,11 @@ function ff.digits(number)
   return string.format('%d', number)
 end
 
-local FOLLOWING = {
-  ['0'] = '1', ['1'] = '2', ['2'] = '3', ['3'] = '4', ['4'] = '5', ['5'] = '6', ['6'] = '7', ['7'] = '8', ['8'] = '9',
-  ['9'] = 'a', a = 'b', b = 'c', c = 'd', d = 'e', e = 'f',
-}
-
--- The n-th id of one operation, derived from its random base (model/ids.py).
-function ff.mint(base, n)
-  if n == 0 then return base end
-  local last = n == 1 and FOLLOWING[string.sub(base, -1)]
-  if last then return string.sub(base, 1, 35) .. last end
-  return string.sub(base, 1, 28) .. string.format('%08x', (tonumber(string.sub(base, 29), 16) + n) % 4294967296)
+-- An id of one operation, derived from its random base (model/ids.py).
+function ff.mint(base, purpose)
+  local digest, sub = redis.sha1hex(base .. ':' .. purpose), string.sub
+  return sub(digest, 1, 8) .. '-' .. sub(digest, 9, 12) .. '-4' .. sub(digest, 13, 15) .. '-8' .. sub(digest, 16, 18) .. '-'
+    .. sub(digest, 19, 30)
 end
 
 redis.register_function{

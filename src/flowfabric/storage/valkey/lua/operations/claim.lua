@@ -45,16 +45,19 @@ ff.operation('ff_claim', 'Claim', function(space, command, blobs)
     if held[1] or blobs[3] == 'only' then return tasks_of(space, held) end
   end
   local following = ff.queue_of(space.call, command, wish)
-  local runs = {}
+  local runs, base = {}, command.mint
   while #runs < command.max_tasks do
     local run = following(space)
     if not run or (bound and beyond(run, bound)) then break end
-    local place = #runs
     local lease = ff.new('Lease', {
       worker_id = command.worker_id, worker_instance_id = command.worker_instance_id,
-      lease_id = ff.mint(command.mint, 2 * place), ttl_ms = command.lease_ttl_ms, claim_id = command.claim_id,
+      lease_id = ff.mint(base, 'lease'), ttl_ms = command.lease_ttl_ms, claim_id = command.claim_id,
     })
-    runs[place + 1] = ff.take(space, run, ff.mint(command.mint, 2 * place + 1), lease)
+    local begun = ff.take(space, run, ff.mint(base, 'attempt'), lease)
+    if begun then
+      runs[#runs + 1] = begun
+      if #runs < command.max_tasks then base = ff.mint(base, 'next') end
+    end
   end
   return tasks_of(space, runs)
 end)
