@@ -209,7 +209,40 @@ async def test_a_tail_says_which_frames_are_superseded(place: Place, ff: Ff) -> 
         }  # fmt: skip
         assert (await ff("tail", execution_id, "--json", "--after", told["position"])).lines == [again]
     lines = (await ff("tail", execution_id)).out.splitlines()
-    assert lines[3].endswith(f"{first} to {last} are superseded, except in the stored steps: write")
+    since = lines[1].split()[0]
+    wanted = f"the handler runs again: the frames since {since} are superseded, except in stored steps: write"
+    assert lines[3] == f"── {wanted}"
+    ff.environ["COLUMNS"] = "80"
+    narrow = (await ff("tail", execution_id)).out.splitlines()
+    assert max(map(len, narrow)) <= 80
+    assert " ".join(line.strip(" ─") for line in narrow[3:-1]) == wanted
+
+
+async def test_what_a_person_is_asked_is_shown_before_the_answer(place: Place, ff: Ff) -> None:
+    async def send(ctx: Context) -> None:
+        await ctx.wait_for_signal(
+            "approve", "reject", message="Send\x1b[2J to ann? " + "It costs money. " * 8,
+            details={"to": "ann", "sum": [1, 2], "text": "\x1b]0;owned\x07hello"},
+        )  # fmt: skip
+
+    ff.environ["COLUMNS"] = "80"
+    async with place.runtime(send):
+        execution_id = (await ff("submit", "send")).out.strip()
+        await place.state(execution_id, "suspended")
+        pages = [(await ff(*words)).out for words in (
+            ("waitpoints",), ("explain", execution_id), ("inspect", execution_id),
+        )]  # fmt: skip
+        (shown,) = await ff.json("waitpoints")
+    for page in pages:
+        assert "Send [2J to ann? It costs" in page
+        assert "\x1b" not in page
+        assert max(map(len, page.splitlines())) <= 80
+    assert "  to: ann\n" in pages[2]
+    assert "  sum: [1,2]\n" in pages[2]
+    assert "  text:  ]0;owned hello\n" in pages[2]
+    assert f"answer it with `ff approve {short(execution_id)} --as you`" in pages[1]
+    assert shown["message"].startswith("Send\x1b[2J to ann?")
+    assert shown["details"]["to"] == "ann"
 
 
 async def test_operators_pause_cancel_and_replay(place: Place, ff: Ff) -> None:

@@ -61,7 +61,7 @@ async def running(
     stderr: int = asyncio.subprocess.STDOUT,
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     """Start `ff` where an app lies, and be sure that it ends."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("FF_")}
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("FF_", "COLUMNS"))}
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "flowfabric.cli", *arguments, cwd=folder, env=environ, stdin=stdin,
         stdout=asyncio.subprocess.PIPE, stderr=stderr,

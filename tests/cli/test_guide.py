@@ -57,7 +57,7 @@ def test_the_session_of_the_guide(tmp_path: Path, backend: Backend) -> None:
     )
     assert len(scripts) == len(printed) > 3
     script = f"printf '{MARK}'\n".join(scripts).replace("work.db", backend.url())
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("FF_")}
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("FF_", "COLUMNS"))}
     done = subprocess.run(
         ["bash", "-uo", "pipefail", "-c", f"trap 'kill %1 2>/dev/null' EXIT\n{script}"],
         cwd=tmp_path,

@@ -80,11 +80,13 @@ async def test_from_a_killed_worker_to_an_approved_run(backend: Backend) -> None
             "reclaimed by worker-2, which passes the finished steps: plan, look up 1, look up 2"
         )
         before = len(terminal.shown)
-        await terminal.until("above (is|are) superseded: the handler runs again, and emits anew")
+        await terminal.until(r"the handler runs again: .* (is|are) superseded")
         await terminal.until("» About volcanoes: it keeps what is done, and does the ")
         await terminal.until("step write stored")
         await terminal.until("suspended")
-        (short,) = (await terminal.until(r"asks you: .*approve ([0-9a-f]{8}-[0-9a-f]{4}) --as you")).groups()
+        (short,) = (
+            await terminal.until(r"asks you: .*\n +ff approve ([0-9a-f]{8}-[0-9a-f]{4}) --as you")
+        ).groups()
         assert "step plan stored" not in terminal.shown[before:]
         terminal.type("a\n")
         await terminal.until(f"ff approve {short} --as you")
@@ -97,6 +99,7 @@ async def test_from_a_killed_worker_to_an_approved_run(backend: Backend) -> None
         assert await dev.wait() == 0
         assert not any(map(alive, workers))
     assert "Traceback" not in terminal.shown
+    assert terminal.shown.endswith("\nended by Ctrl-C\n")
 
 
 async def test_an_answer_may_come_later_and_be_no(tmp_path: Path) -> None:
@@ -122,6 +125,18 @@ async def test_an_answer_may_come_later_and_be_no(tmp_path: Path) -> None:
         terminal.type(INTERRUPT)
         await terminal.end()
         assert await dev.wait() == 0
+
+
+async def test_every_line_fits_a_narrow_terminal(tmp_path: Path) -> None:
+    there = environ(str(tmp_path / "work.db"), "0")
+    async with on_terminal(*recipe(), folder=ROOT, environ=there, columns=80) as (dev, terminal):
+        await terminal.until("asks you: ")
+        await terminal.until("--as you")
+        terminal.type("q\n")
+        await terminal.end()
+        assert await dev.wait() == 0
+    long = [line for line in terminal.shown.splitlines() if len(line) > 80 and " " in line.strip()]
+    assert long == [], terminal.shown
 
 
 @pytest.mark.parametrize("letter", ["a", "n"])

@@ -6,8 +6,12 @@ import io
 import json
 from pathlib import Path
 
+import pytest
+
+from flowfabric.cli.asking import Questions
 from flowfabric.cli.narrator import Narrator
 from flowfabric.cli.screen import Screen
+from flowfabric.model.conditions import list_condition
 from flowfabric.model.contracts.reads import FeedEntry
 from flowfabric.model.contracts.streams import PutStep
 from support.clock import ManualClock
@@ -21,6 +25,12 @@ async def _heard(_: FeedEntry, __: str) -> None:
     """Nothing answers here."""
 
 
+@pytest.fixture(autouse=True)
+def no_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let lines be as long as they are."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 async def test_it_says_which_frames_are_superseded(tmp_path: Path) -> None:
     clock = ManualClock()
     async with STORES["sqlite"](tmp_path, clock, half) as store:
@@ -29,11 +39,11 @@ async def test_it_says_which_frames_are_superseded(tmp_path: Path) -> None:
         plain = Narrator(store, Screen(text), _heard)
         programs = Narrator(store, Screen(io.StringIO()), _heard, Screen(documents))
         task = await ff.running()
-        (first,) = await append(ff, task, b"kept", step="write")
+        (first,) = await append(ff, task, b"intro")
+        (last,) = await append(ff, task, b"kept", step="write")
         await ff.store.apply(
             PutStep(execution_id=task.execution_id, fence=task.fence, step_name="write", result=b"1")
         )
-        (last,) = await append(ff, task, b"intro")
         for narrator in (plain, programs):
             await narrator.catch_up()
         await (await suspend(ff, task)).signal()
@@ -46,10 +56,11 @@ async def test_it_says_which_frames_are_superseded(tmp_path: Path) -> None:
         for narrator in (plain, programs):
             await narrator.catch_up()
     said = [line.split("  ")[-1] for line in text.getvalue().splitlines()]
-    told = [line for line in said if line.startswith(("»", "resumed by", "reclaimed by", "the last"))]
-    assert [line.partition(" superseded")[0].partition(" by")[0] for line in told] == [
-        "» kept", "» intro", "resumed", "the last frame above is", "» intro", "» half", "reclaimed",
-        "the last 2 frames above are",
+    told = [line for line in said if line.startswith(("»", "resumed by", "reclaimed by", "the handler"))]
+    again = "the handler runs again: "
+    assert [line.partition(" by")[0] for line in told] == [
+        "» intro", "» kept", "resumed", f"{again}1 of its last 2 frames is superseded (not those of stored steps)",
+        "» intro", "» half", "reclaimed", f"{again}its last 2 frames are superseded",
     ]  # fmt: skip
     lines = [json.loads(line) for line in documents.getvalue().splitlines()]
     one, two = (line for line in lines if line.get("event") == "superseded")
@@ -58,3 +69,23 @@ async def test_it_says_which_frames_are_superseded(tmp_path: Path) -> None:
         "from": first.entry_id, "to": last.entry_id, "by_epoch": 2, "kept_steps": ["write"],
     }  # fmt: skip
     assert (two["lease_epoch"], two["kept_steps"]) == (2, [])
+
+
+async def test_a_question_is_told_with_its_message(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with STORES["sqlite"](tmp_path, clock, half) as store:
+        ff, text = Driver(store, clock), io.StringIO()
+        await ff.seed()
+        screen = Screen(text)
+        questions = Questions(store, screen, "ff", "")
+
+        async def hear(entry: FeedEntry, name: str) -> None:
+            await questions.hear(entry, name, narrator.tell)
+
+        narrator = Narrator(store, screen, hear)
+        asked = list_condition(("approve", "reject"), "any")
+        await suspend(ff, await ff.running(), asked, message="Send\x1b[2J to ann?")
+        await narrator.catch_up()
+        await questions.before(clock(), narrator.tell)
+    assert text.getvalue().count("asks you: Send [2J to ann?\n") == 2
+    assert "\x1b" not in text.getvalue()

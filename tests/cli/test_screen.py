@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from flowfabric.cli.screen import Screen, fitted
+from flowfabric.cli.screen import Screen, fitted, printable_lines
 from flowfabric.model.times import moment, since, span
 
 
@@ -59,6 +59,42 @@ def test_a_column_without_values_is_left_out() -> None:
     out = io.StringIO()
     Screen(out).table(("id", "ended", "note"), [("a", "", "b")])
     assert out.getvalue() == "id  note\na   b\n"
+
+
+def test_text_is_broken_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "24")
+    out, programs = Terminal(), io.StringIO()
+    text = "a line that is too long for it http://127.0.0.1:9090/executions\nand  more"
+    Screen(out).paragraph(text, head="who: ", column=5)
+    assert out.getvalue().splitlines() == [
+        "who: a line that is too", "     long for it", "     http://127.0.0.1:9090/executions", "     and  more",
+    ]  # fmt: skip
+    monkeypatch.delenv("COLUMNS")
+    Screen(programs).paragraph("long " * 40 + "line")
+    assert programs.getvalue().count("\n") == 1
+
+
+def test_pieces_of_a_text_are_broken_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    out = Terminal()
+    screen = Screen(out)
+    for piece in ("it ", "keeps what ", "is", " done, and", " does the\nrest"):
+        screen.write(piece, head="who: ", column=5)
+    screen.line("end")
+    assert [line.rstrip() for line in out.getvalue().splitlines()] == [
+        "who: it keeps what", "     is done, and", "     does the", "     rest", "end",
+    ]  # fmt: skip
+
+
+def test_a_note_stands_below_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    out = io.StringIO()
+    Screen(out).table(("id", "key"), [("a", "b"), ("c", "d")], notes=["send it to ann and ben", ""])
+    assert out.getvalue().splitlines() == ["id  key", "a   b", "  send it to ann and", "  ben", "c   d"]
+
+
+def test_text_for_a_terminal_commands_nothing() -> None:
+    assert printable_lines("\nSend\x1b[2J it?\r\n\tNow\x07\n") == "Send [2J it?\n Now"
 
 
 def test_colours_only_where_they_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:

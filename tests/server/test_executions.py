@@ -166,13 +166,16 @@ async def test_a_bad_id_in_the_path(api: Api, bad: str) -> None:
         assert reply.json["error"].startswith("invalid execution_id: ")
 
 
+WHOLE = "; a whole id looks like {fp:7}:7c9e6679-7425-40de-944b-e07fc1f90ae7"
+
+
 @pytest.mark.parametrize(
     ("bad", "problem"),
     [
-        ("nonsense", "is missing the `{fp:N}:` hash-tag prefix: nonsense"),
+        ("nonsense", "is missing the `{fp:N}:` hash-tag prefix: nonsense" + WHOLE),
         ("{fp:01}:7c9e6679-7425-40de-944b-e07fc1f90ae7", "partition index is not a valid u16: 01"),
         ("{fp:1}:7C9E", "UUID suffix is not a valid UUID: 7C9E"),
-        ("x" * 5_000, "is missing the `{fp:N}:` hash-tag prefix: " + "x" * 256),
+        ("x" * 5_000, "is missing the `{fp:N}:` hash-tag prefix: " + "x" * 256 + WHOLE),
     ],
 )
 async def test_a_bad_id_is_shown_with_what_it_lacks(api: Api, bad: str, problem: str) -> None:

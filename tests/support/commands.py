@@ -36,9 +36,9 @@ class Ff:
     """Runs commands against one store."""
 
     def __init__(self, url: str) -> None:
-        self.environ = {name: value for name, value in os.environ.items() if not name.startswith("FF_")} | {
-            "FF_STORE": url
-        }
+        self.environ = {
+            name: value for name, value in os.environ.items() if not name.startswith(("FF_", "COLUMNS"))
+        } | {"FF_STORE": url}
 
     async def start(self, *arguments: str) -> asyncio.subprocess.Process:
         """Start a command in a process of its own."""

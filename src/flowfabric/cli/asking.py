@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Final
 
 from flowfabric.cli.desk import short_id
-from flowfabric.cli.screen import Screen
+from flowfabric.cli.screen import Screen, printable_lines
 from flowfabric.cli.signalling import APPROVE, answer
 from flowfabric.model.contracts.reads import FeedEntry, GetExecution, ListWaitpoints, ReadInbox, WaitpointView
 from flowfabric.model.errors import NotFound
@@ -41,7 +41,7 @@ class Questions:
         found = (await self._store.read(ReadInbox(limit=1_000))).waitpoints
         if not found:
             return
-        self._screen.line(f"{len(found)} waitpoints are open from before; type waitpoints to see them")
+        self._screen.paragraph(f"{len(found)} waitpoints are open from before; type waitpoints to see them")
         for view in [each for each in found if each.reason_code != SLEEPING][-NEWEST:]:
             with suppress(NotFound):  # it has gone on meanwhile
                 run = await self._store.read(GetExecution(execution_id=view.execution_id))
@@ -68,8 +68,11 @@ class Questions:
 
     def _question(self, view: WaitpointView) -> str:
         names, line = view.required_signal_names, f"{self._program} {answer(view)}{self._elsewhere}"
+        message = printable_lines(view.message)
         if APPROVE in names or not names:
             self._asked.pop(view.execution_id, None)
             self._asked[view.execution_id] = None
-            return f"asks you: a and Enter approves, n rejects (in another terminal: {line})"
-        return f"waits for {' or '.join(names)}: {line}"
+            how = f"a and Enter approves, n rejects; in another terminal:\n{line}"
+            return f"asks you: {message}\n{how}" if message else f"asks you: {how}"
+        asked = f"asks: {message}\n" if message else ""
+        return f"{asked}waits for {' or '.join(names)}:\n{line}"

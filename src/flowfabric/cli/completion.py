@@ -37,6 +37,13 @@ def offers(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, list[tup
         yield name, about, list(dict(words).items())
 
 
+def options(parser: argparse.ArgumentParser) -> list[str]:
+    """Return the long options of a command and of its own subcommands."""
+    parsers = (parser, *(each for _, _, each in subcommands(parser)))
+    found = (option for each in parsers for action in _actions(each) for option in action.option_strings)
+    return [option for option in dict.fromkeys(found) if option.startswith("--")]
+
+
 def values(parser: argparse.ArgumentParser) -> dict[str, list[str]]:
     """Return the options that take one of some words, and these words."""
     return {

@@ -75,7 +75,7 @@ class Terminal:
             if line == "q":
                 return
             self._obey(line)
-        self._screen.line(
+        self._screen.paragraph(
             f"nothing can be typed here: `kill -9` of a worker's process shows the same, `kill {os.getpid()}` ends; "
             f"every command works from another terminal"
         )
@@ -103,7 +103,7 @@ class Terminal:
         page = await self._store.read(ListExecutions(tags=(self._tag,), states=UNFINISHED, limit=1))
         if page.runs:
             run = page.runs[0]
-            self._screen.line(
+            self._screen.paragraph(
                 f"not submitted again: {self._submit}, because {short_id(run.execution_id)} from before is still "
                 f"{run.public_state}; s submits it once more"
             )
@@ -119,7 +119,7 @@ class Terminal:
             self._screen.line("no worker runs now; r and Enter starts one")
             return
         if not (await self._store.read(ListExecutions(states=(Public.ACTIVE,), limit=1))).runs:
-            self._screen.line(
+            self._screen.paragraph(
                 "nothing runs now: the worker is killed, but it had no work that another could take over"
             )
         self._worker.kill()
@@ -138,7 +138,7 @@ class Terminal:
         except ValueError as error:
             self._screen.line(f"ff: {error}")
             return
-        self._screen.line(self._screen.paint(f"$ ff {line.removeprefix('ff ')}", "dim"))
+        self._screen.paragraph(f"$ ff {line.removeprefix('ff ')}", "dim")
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "flowfabric.cli", *words[words[:1] == ["ff"] :], *more,
             env=self._environ, stdin=DEVNULL, stdout=self._screen.out,

@@ -105,7 +105,7 @@ class DevWorker:
             await self._process.wait()
 
     def _say(self, text: str, colour: str) -> None:
-        self._screen.line(self._screen.paint(text, colour))
+        self._screen.paragraph(text, colour)
 
     async def watch(self) -> None:
         """Start it anew whenever a file with code has changed."""

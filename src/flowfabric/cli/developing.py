@@ -54,7 +54,7 @@ async def develop(asked: Asked) -> int:
     mine = asyncio.current_task()
     assert mine is not None
     with suppress(NotImplementedError):  # on Windows there is no such signal
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, mine.cancel)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, mine.cancel, "SIGTERM")
     configure(level="error")  # that nobody needs a token is no news where one person works
     screen = Screen(sys.stderr if asked.json else None)
     async with AsyncExitStack() as stack:
@@ -74,14 +74,14 @@ async def develop(asked: Asked) -> int:
         ready = partial(_until_registered, store, worker, store.now())
         terminal = Terminal(store, worker, questions, screen, url, asked.submit, ready)
         stack.push_async_callback(terminal.end)
-        screen.line(f"{address} serves {without_password(url)}")
-        screen.line(
+        screen.paragraph(f"{address} serves {without_password(url)}")
+        screen.paragraph(
             f"open {address}/ in a browser to see where to go from there; {address}/docs shows every route"
         )
-        screen.line(screen.paint(KEYS, "bold"))
-        screen.line(terminal.invitation(asked.store, address))
+        screen.paragraph(KEYS, "bold")
+        screen.paragraph(terminal.invitation(asked.store, address))
         await questions.before(store.now(), narrator.tell)
-        await _until_told(terminal, narrator.run(), worker.keep(), worker.watch())
+        await _until_told(terminal, screen, narrator.run(), worker.keep(), worker.watch())
     return 0
 
 
@@ -96,7 +96,7 @@ async def _until_registered(store: Commands, worker: DevWorker, since: int) -> N
                 await asyncio.sleep(LOOK_SECONDS)
 
 
-async def _until_told(terminal: Terminal, *work: Coroutine[Any, Any, None]) -> None:
+async def _until_told(terminal: Terminal, screen: Screen, *work: Coroutine[Any, Any, None]) -> None:
     """Do everything at once until the person at the terminal wants no more."""
     try:
         async with asyncio.TaskGroup() as tasks:
@@ -106,3 +106,7 @@ async def _until_told(terminal: Terminal, *work: Coroutine[Any, Any, None]) -> N
                 task.cancel()
     except ExceptionGroup as several:
         raise several.exceptions[0] from several
+    except asyncio.CancelledError as error:
+        screen.open = screen.terminal  # the terminal has written ^C behind whatever stood there
+        screen.line(f"ended by {error.args[0] if error.args else 'Ctrl-C'}")
+        raise

@@ -9,6 +9,8 @@ from typing import Any
 from flowfabric.app import AttemptStarted, Frame, Superseded
 from flowfabric.app.stream import StreamItem, follow
 from flowfabric.cli.desk import Desk, command
+from flowfabric.cli.screen import wrapped
+from flowfabric.model.ids import parse_entry_id
 from flowfabric.model.times import moment
 
 
@@ -53,7 +55,8 @@ def _show(desk: Desk, item: StreamItem) -> None:
         text = screen.paint(f"── attempt {item.attempt}: {item.kind}{why}", "dim")
     elif isinstance(item, Superseded):
         told = superseded_document(item)
-        text = screen.paint(f"── {superseded_sentence(item)}", "dim")
+        text = "\n   ".join(wrapped(superseded_sentence(item), max(screen.width - 3, 0)))
+        text = screen.paint(f"── {text}", "dim")
     else:
         told = frame_document(item)
         value = told.get("payload", told.get("payload_base64"))
@@ -87,9 +90,14 @@ def superseded_document(item: Superseded) -> dict[str, Any]:
 
 def superseded_sentence(item: Superseded) -> str:
     """Say which frames count no more."""
-    which = "all of the above is" if item.first == "start" else f"{item.first} to {item.last} are"
-    kept = f", except in the stored steps: {', '.join(item.kept_steps)}" if item.kept_steps else ""
+    which = "all of the above is" if item.first == "start" else f"the frames since {_time(item.first)} are"
+    kept = f", except in stored steps: {', '.join(item.kept_steps)}" if item.kept_steps else ""
     return f"the handler runs again: {which} superseded{kept}"
+
+
+def _time(entry_id: str) -> str:
+    ms, _ = parse_entry_id("entry_id", entry_id)
+    return moment(ms)[11:]
 
 
 def _payload(frame: Frame) -> dict[str, str]:

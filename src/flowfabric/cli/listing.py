@@ -10,7 +10,7 @@ import msgspec
 
 from flowfabric.cli.desk import Desk, command, short_id
 from flowfabric.cli.notes import kinds, note, queues_of, remarks
-from flowfabric.cli.screen import CLEAR, Picture
+from flowfabric.cli.screen import CLEAR, Picture, printable, printable_lines
 from flowfabric.model import checks
 from flowfabric.model.contracts.reads import (
     PAGE_MAX,
@@ -204,8 +204,10 @@ async def waitpoints(desk: Desk) -> int:
     return 0
 
 
-def show_waitpoints(desk: Desk, found: tuple[WaitpointView, ...], indent: str = "") -> None:
-    """Write waitpoints as a table."""
+def show_waitpoints(
+    desk: Desk, found: tuple[WaitpointView, ...], indent: str = "", *, details: bool = False
+) -> None:
+    """Write waitpoints as a table, each with its message and, if wanted, with its details below."""
     now = desk.now()
     desk.screen.table(
         ("waitpoint", "execution", "key", "signals", "state", "age", "expires"),
@@ -219,4 +221,16 @@ def show_waitpoints(desk: Desk, found: tuple[WaitpointView, ...], indent: str = 
             for view in found
         ],
         indent,
+        notes=[_note(view, details=details) for view in found],
     )  # fmt: skip
+
+
+def _note(view: WaitpointView, *, details: bool) -> str:
+    """Return what a waitpoint tells whoever is to answer it, safe for a terminal."""
+    found: dict[str, Any] = msgspec.json.decode(view.details) if details and view.details else {}
+    more = [f"{printable(name)}: {_shown(value)}" for name, value in found.items()]
+    return "\n".join(filter(None, [printable_lines(view.message), *more]))
+
+
+def _shown(value: Any) -> str:
+    return printable(value if isinstance(value, str) else msgspec.json.encode(value).decode())

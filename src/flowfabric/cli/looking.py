@@ -12,7 +12,7 @@ from flowfabric.app.views import explanation_of
 from flowfabric.cli.desk import Desk, command
 from flowfabric.cli.listing import show_waitpoints
 from flowfabric.cli.notes import waits_for_worker
-from flowfabric.cli.screen import printable
+from flowfabric.cli.screen import printable, printable_lines
 from flowfabric.cli.signalling import answers
 from flowfabric.engine import every_step
 from flowfabric.model.contracts.reads import (
@@ -170,7 +170,7 @@ def _parts(desk: Desk, found: Everything, now: int) -> None:
         desk.screen.table(("name", "stored", "result"), rows_of_steps, "  ")
     if found.waitpoints:
         desk.screen.line("\nwaitpoints")
-        show_waitpoints(desk, found.waitpoints, "  ")
+        show_waitpoints(desk, found.waitpoints, "  ", details=True)
 
 
 def _tracebacks(desk: Desk, attempts: tuple[Attempt, ...]) -> None:
@@ -218,9 +218,15 @@ async def explain(desk: Desk) -> int:
         return 0
     desk.screen.line(f"{told.execution_id} is {desk.screen.state(str(told.state))}")
     for reason in told.because:
-        desk.screen.line(f"  {reason.detail}")
+        _indented(desk, printable(reason.detail))
     if told.state is Public.SUSPENDED:
         page = await desk.store.read(ListWaitpoints(execution_id=execution_id, limit=PAGE))
-        for line in answers(desk, page.waitpoints):
-            desk.screen.line(f"  answer it with `{line}`")
+        for view, line in answers(desk, page.waitpoints):
+            if view.message:
+                _indented(desk, f"it asks: {printable_lines(view.message)}")
+            _indented(desk, f"answer it with `{line}`")
     return 0
+
+
+def _indented(desk: Desk, text: str) -> None:
+    desk.screen.paragraph(text, head="  ", column=2)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 
@@ -29,12 +31,16 @@ from flowfabric.cli import (
 from flowfabric.cli.exits import Exit, Refused, code_of, sentence
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.server.variables import BadSetting
+from flowfabric.storage.resolve import without_password
 
 ROOMS = (
     dev, server, working, submitting, kinds, listing, looking, histories, following, signalling, operating,
     migrating, doctor, bench, admin,
 )  # fmt: skip
 """Each adds its commands, in the order of the list that `ff --help` prints."""
+
+OWN_OPTIONS = ("-h", "--help", "--version")
+"""The options of `ff` itself; all others belong to a command."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -54,13 +60,34 @@ def build_parser() -> argparse.ArgumentParser:
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line; unlike argparse, take the arguments of `submit` after options, too."""
     parser = build_parser()
-    given, rest = parser.parse_known_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words and words[0].startswith("-") and not any(each.startswith(words[0]) for each in OWN_OPTIONS):
+        parser.error(f"options come after the command: write `{_after_command(parser, words)}`")
+    given, rest = parser.parse_known_args(words)
     loose = [text for text in rest if not text.startswith("-")]
     if rest and (loose != rest or not hasattr(given, "arguments")):
-        _of(parser, given).error(f"unrecognized arguments: {' '.join(rest)}")
+        mine = _of(parser, given)
+        mine.error(f"unrecognized arguments: {' '.join(rest)}{_nearest(mine, rest)}")
     if rest:
         given.arguments += rest
     return given
+
+
+def _after_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> str:
+    """Write a command line again, with the options that stood before the command behind it."""
+    names = {name for name, _, _ in completion.subcommands(parser)}
+    places = range(2 if words[0] == "--store" else 1, len(words))  # behind what may be the name of a store
+    place = next((each for each in places if words[each] in names), len(words))
+    command = words[place] if place < len(words) else "COMMAND"
+    return f"ff {shlex.join(map(without_password, [command, *words[:place], *words[place + 1 :]]))}"
+
+
+def _nearest(parser: argparse.ArgumentParser, rest: Sequence[str]) -> str:
+    """Suggest the options that were meant by those which a command does not have."""
+    known = completion.options(parser)
+    unknown = [word.partition("=")[0] for word in rest if word.startswith("--")]
+    meant = [near[0] for word in unknown if (near := difflib.get_close_matches(word, known, 1))]
+    return f"; did you mean {' and '.join(meant)}?" if meant else ""
 
 
 def _of(parser: argparse.ArgumentParser, given: argparse.Namespace) -> argparse.ArgumentParser:

@@ -95,11 +95,12 @@ class Narrator:
 
     def tell(self, at: int, who: str, what: str, colour: str = "") -> None:
         """Write one line: when, who, what."""
-        self._screen.line(f"{self._head(at, who)}{self._screen.paint(what, colour)}")
+        self._screen.paragraph(what, colour, *self._head(at, who))
 
-    def _head(self, at: int, who: str) -> str:
-        clock = self._screen.paint(f"{(at - self._started) / 1000:6.2f}s", "dim")
-        return f"{clock}  {who:<18}  "
+    def _head(self, at: int, who: str) -> tuple[str, int]:
+        """Return the beginning of a line, and how wide it is."""
+        clock, name = f"{(at - self._started) / 1000:6.2f}s", f"  {who:<18}  "
+        return self._screen.paint(clock, "dim") + name, len(clock + name)
 
     async def run(self) -> None:
         """Tell until cancelled; sleep while nothing happens, and try again while the store is away."""
@@ -111,7 +112,7 @@ class Narrator:
                     raise
                 if not self._away:
                     self._away = True
-                    self._screen.line(self._screen.paint(f"the store is away: {error}", "red"))
+                    self._screen.paragraph(f"the store is away: {error}", "red")
                 await asyncio.sleep(LOOK_SECONDS)
 
     async def _follow(self) -> None:
@@ -201,14 +202,15 @@ class Narrator:
 
     def _tell_superseded(self, entry: FeedEntry, name: str, found: Superseded) -> None:
         shown = self._shown.pop(entry.execution_id)
-        count = sum(number for step, number in shown.items() if step not in found.kept_steps)
+        count, total = sum(shown[step] for step in shown if step not in found.kept_steps), shown.total()
         if self._documents is not None:
             self._documents.json({"execution_id": entry.execution_id, "event": "superseded"} | found.fields())
         elif count:
-            which = "the last frame above is" if count == 1 else f"the last {count} frames above are"
-            self.tell(
-                entry.event.at, name, f"{which} superseded: the handler runs again, and emits anew", "dim"
-            )
+            frames = "frame" if total == 1 else f"{total} frames"
+            which = f"its last {frames}" if count == total else f"{count} of its last {frames}"
+            kept = " (not those of stored steps)" if count < total else ""
+            verb = "is" if count == 1 else "are"
+            self.tell(entry.event.at, name, f"the handler runs again: {which} {verb} superseded{kept}", "dim")
 
     async def _frames(self, execution_id: str, until: int, newest: int) -> None:
         """Tell the frames of the current attempt that were appended before a time, and under no newer lease."""
@@ -253,5 +255,4 @@ class Narrator:
             self._screen.close_line()
             self._writing = execution_id
             text = f"» {text}"
-        head = "" if goes_on else self._head(at, self._names[execution_id])
-        self._screen.write(head + self._screen.paint(text, "blue"))
+        self._screen.write(text, "blue", *self._head(at, self._names[execution_id]))

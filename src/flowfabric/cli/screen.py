@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TextIO
 
@@ -35,6 +37,7 @@ NARROW: Final = 6
 IDS: Final = {"id", "waitpoint", "execution"}
 """Heads of columns that are not cut: half an id names nothing."""
 GAP: Final = "  "
+WORDS: Final = re.compile(r"\n|[^\S\n]+|\S+")
 HOME: Final = "\x1b[H"
 REST_OF_LINE: Final = "\x1b[K"
 BELOW: Final = "\x1b[J"
@@ -51,6 +54,8 @@ class Screen:
         self._colours = self.terminal and not os.environ.get("NO_COLOR")
         self.open = False
         """Whether the last line has no end yet."""
+        self._column = 0
+        """Where the next piece of the open line begins."""
 
     @property
     def width(self) -> int:
@@ -71,12 +76,40 @@ class Screen:
     def line(self, text: str = "") -> None:
         """Write one line, at once."""
         self.close_line()
-        print(text, file=self.out, flush=True)
+        print(
+            f"{text}\n", end="", file=self.out, flush=True
+        )  # in one piece: others write to the terminal, too
 
-    def write(self, text: str) -> None:
-        """Write a piece of a line on a terminal; a program gets lines only."""
+    def paragraph(self, text: str, colour: str = "", head: str = "", column: int = 0) -> None:
+        """Write text behind a head that is `column` wide, broken between words where the line would be too long."""
+        lines = wrapped(text, self.width - column if self.width else 0)
+        for place, line in enumerate(lines):
+            self.line(f"{' ' * column if place else head}{self.paint(line, colour)}".rstrip())
+
+    def write(self, text: str, colour: str = "", head: str = "", column: int = 0) -> None:
+        """Write a piece of a line, the first one behind a head that is `column` wide; a program gets lines only.
+
+        On a terminal the text goes on in the next line, below its beginning, before a word that would not fit.
+        """
+        if not self.open:
+            print(head, end="", file=self.out)
+            self._column = column
         self.open = self.terminal
-        print(text, end="" if self.open else "\n", file=self.out, flush=True)
+        shown = self._flow(text, column) if self.open else text
+        print(self.paint(shown, colour), end="" if self.open else "\n", file=self.out, flush=True)
+
+    def _flow(self, text: str, column: int) -> str:
+        """Break text between words, where it goes on from the present column."""
+        shown = ""
+        for word in WORDS.findall(text):
+            full = self._column + len(word) > self.width and self._column > column
+            if word == "\n" or full:
+                shown += f"\n{' ' * column}"
+                self._column = column
+            if word != "\n" and not (full and word.isspace()):
+                shown += word
+                self._column += len(word)
+        return shown
 
     def close_line(self) -> None:
         """End the line that was begun, if there is one."""
@@ -90,11 +123,18 @@ class Screen:
         self.line((msgspec.json.format(text) if self.terminal else text).decode())
 
     def table(
-        self, head: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "", *, spare: int = 0
+        self,
+        head: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        indent: str = "",
+        *,
+        spare: int = 0,
+        notes: Sequence[str] = (),
     ) -> None:
         """Write rows under a head, each column as wide as it needs to be and as the terminal allows.
 
-        Where there is no room for all, the `spare` columns at the end give way before the others do.
+        Where there is no room for all, the `spare` columns at the end give way before the others do. Each row is
+        followed by its note, if it has one.
         """
         clean = [[printable(cell) for cell in row] for row in (head, *rows)]
         wanted = [max(map(len, column)) for column in zip(*clean, strict=True)]
@@ -110,13 +150,17 @@ class Screen:
             cells = [_cut(cell, width).ljust(width) for cell, width in zip(row, widths, strict=True) if width]
             text = GAP.join(self.state(cell) if place else cell for cell in cells).rstrip()
             self.line(indent + (text if place else self.paint(text, "bold")))
+            if place and notes and notes[place - 1]:
+                below = f"{indent}{GAP}"
+                self.paragraph(notes[place - 1], head=below, column=len(below))
 
     def pairs(self, values: Mapping[str, str], indent: str = "") -> None:
         """Write names and values, one pair on each line; what has no value is left out."""
         shown = {name: value for name, value in values.items() if value}
         wide = max(map(len, shown), default=0)
         for name, value in shown.items():
-            self.line(f"{indent}{self.paint(name.ljust(wide), 'dim')}{GAP}{self.state(printable(value))}")
+            head = f"{indent}{self.paint(name.ljust(wide), 'dim')}{GAP}"
+            self.paragraph(printable(value), STATES.get(value, ""), head, len(indent) + wide + len(GAP))
 
 
 class Picture(Screen):
@@ -173,6 +217,22 @@ def _total(widths: list[int]) -> int:
 
 def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Break text into lines between words; with a width of 0 only where it has line breaks itself."""
+    found: list[str] = []
+    for line in text.split("\n"):
+        if width <= 0 or len(line) <= width:
+            found.append(line)
+        else:
+            found += textwrap.wrap(line, max(width, NARROW), break_long_words=False, break_on_hyphens=False)
+    return found or [""]
+
+
+def printable_lines(text: str) -> str:
+    """Make text of several lines safe for a terminal, and leave out the space around it."""
+    return "\n".join(printable(line).rstrip() for line in text.strip().splitlines())
 
 
 def printable(text: str) -> str:

@@ -78,10 +78,10 @@ async def approve(desk: Desk) -> int:
     return 0
 
 
-def answers(desk: Desk, waitpoints: tuple[WaitpointView, ...]) -> list[str]:
-    """Return the command that answers each waitpoint which waits for a signal."""
+def answers(desk: Desk, waitpoints: tuple[WaitpointView, ...]) -> list[tuple[WaitpointView, str]]:
+    """Return each waitpoint which waits for a signal, with the command that answers it."""
     return [
-        desk.again(answer(view, several=len(waitpoints) > 1))
+        (view, desk.again(answer(view, several=len(waitpoints) > 1)))
         for view in waitpoints
         if view.reason_code != SLEEPING
     ]

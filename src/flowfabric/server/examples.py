@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-_ID: Final = "{fp:7}:7c9e6679-7425-40de-944b-e07fc1f90ae7"
+EXECUTION_ID: Final = "{fp:7}:7c9e6679-7425-40de-944b-e07fc1f90ae7"
+"""What the whole id of an execution looks like."""
+_ID: Final = EXECUTION_ID
 _LEASE: Final = "5d0c2a52-5f0e-4c41-9a7d-2f1f6f1f9a10"
 _ATTEMPT: Final = "9a0c2a52-5f0e-4c41-9a7d-2f1f6f1f9a11"
 _WAITPOINT: Final = "0b8f2a52-5f0e-4c41-9a7d-2f1f6f1f9a10"

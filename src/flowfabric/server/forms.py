@@ -14,6 +14,7 @@ from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.ids import Partitions, check_execution_id, check_uuid
 from flowfabric.model.limits import MAX_FAIRNESS_WEIGHT, MAX_INT
 from flowfabric.server.errors import bad_request, unprocessable
+from flowfabric.server.examples import EXECUTION_ID
 
 I32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 Priority = Annotated[I32, Meta(description="Kept between 0 and 9000: what is below or above is moved there.")]
@@ -142,7 +143,8 @@ def _what_is_wrong(text: str, error: FlowFabricError) -> str:
         "InvalidPartitionIndex": ("partition index is not a valid u16", index),
         "InvalidUuid": ("UUID suffix is not a valid UUID", uuid_text),
     }.get(error.details[0], (error.text, ""))
-    return f"execution_id {problem}: {part[:SHOWN]}" if part else f"execution_id {problem}"
+    remedy = f"; a whole id looks like {EXECUTION_ID}" if error.details[0] == "MissingTag" else ""
+    return (f"execution_id {problem}: {part[:SHOWN]}" if part else f"execution_id {problem}") + remedy
 
 
 def text_or_base64(data: bytes) -> dict[str, Any]:

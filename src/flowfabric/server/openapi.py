@@ -13,7 +13,7 @@ import msgspec
 
 from flowfabric import __version__
 from flowfabric.server.answers import ANSWERS, PLAIN, SHAPES, Schema, ref
-from flowfabric.server.examples import ANSWER_EXAMPLES, BODY_EXAMPLES
+from flowfabric.server.examples import ANSWER_EXAMPLES, BODY_EXAMPLES, EXECUTION_ID
 from flowfabric.server.forms import END
 from flowfabric.server.roles import Need
 from flowfabric.server.routes import load_routes
@@ -30,9 +30,9 @@ _NEEDS: Final = {
     Need.OPERATE: "For operators and administrators.",
     Need.ADMIN: "For administrators.",
 }
-_EXECUTION: Final = "{fp:7}:7c9e6679-7425-40de-944b-e07fc1f90ae7"
+
 _PATH: Final[dict[str, tuple[str, str]]] = {
-    "id": ("Id of an execution.", _EXECUTION),
+    "id": ("Id of an execution.", EXECUTION_ID),
     "worker_id": ("Name of a worker.", "worker-1"),
     "lane": ("Name of a lane.", "default"),
     "kind": ("Name of a kind.", "resize"),
