@@ -178,10 +178,10 @@ async def test_refused_calls_are_named_and_the_others_exist(face: Face) -> None:
     app = face.app()
 
     @app.task
-    def job(n: int) -> int:
-        return n
+    def job(text: str) -> str:
+        return text
 
-    calls = [app.call(job, 1), app.options(lane="x" * 65).call(job, 2), app.call(job, 3)]
+    calls = [app.call(job, "a"), app.call(job, "x" * 1_100_000), app.call(job, "b")]
     with pytest.raises(SubmitRefused, match="1 of the calls were refused; the first, call 1: ") as refused:
         await app.submit_many(calls)
     assert list(refused.value.refusals) == [1]

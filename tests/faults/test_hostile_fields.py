@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.contracts.streams import AppendFrames
-from flowfabric.model.errors import InvalidInput
+from flowfabric.model.errors import FlowFabricError, InvalidInput
 from flowfabric.model.machine.workspace import decidable
 from support.simulation import open_fleet
 from support.simulation.compare import same_replies
@@ -43,7 +44,12 @@ async def staged(fleet: Fleet, kind: Kind) -> Command[Any]:
     streaming = found[AppendFrames]
     await simulation.repeat((*streaming.path, streaming.action))
     known = next(run for run in simulation.world.runs.values() if run.state == "active")
-    return MAKERS[kind](Hand(simulation.world, Draw(random.Random(1)), known))
+    for seed in range(1, 100):
+        made = MAKERS[kind](Hand(simulation.world, Draw(random.Random(seed)), known))
+        with contextlib.suppress(FlowFabricError):
+            made.check()
+            return made
+    raise AssertionError(f"no {kind.__name__} is sound")
 
 
 def kinds() -> list[Kind]:
@@ -97,4 +103,4 @@ async def test_integers_beyond_what_stores_keep_are_refused_by_name(tmp_path: Pa
             for number in (2**53, 2**64, 2**70, -(2**53), -(2**70)):
                 refusal = await send(fleet.stores[0], put(number))
                 assert isinstance(refusal, InvalidInput), (path, number, refusal)
-                assert refusal.field in {path, *path.split(".")}, (path, refusal)
+                assert refusal.field.split(".")[-1] in path.split("."), (path, refusal)

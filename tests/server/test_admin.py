@@ -132,11 +132,11 @@ async def test_one_rotation_at_a_time(api: Api, monkeypatch: pytest.MonkeyPatch)
     end = asyncio.Event()
     plain = api.server.apply
 
-    async def slow(command: Any) -> Any:
+    async def slow(command: Any, *more: Any) -> Any:
         if isinstance(command, RotateSecret):
             going.set()
             await end.wait()
-        return await plain(command)
+        return await plain(command, *more)
 
     monkeypatch.setattr(api.server, "apply", slow)
     first = asyncio.create_task(rotate(api))

@@ -15,7 +15,16 @@ pytestmark = pytest.mark.one_store
 
 @pytest.mark.parametrize(
     "odd",
-    ["/healthz/", "//healthz", "/v1/executions/", "/v1//executions", "/", "/v1", "/v1/stats//", "/%68ealthz"],
+    [
+        "/healthz/",
+        "//healthz",
+        "/v1/executions/",
+        "/v1//executions",
+        "//",
+        "/v1",
+        "/v1/stats//",
+        "/%68ealthz",
+    ],
 )
 async def test_a_slash_too_many_is_another_path(api: Api, odd: str) -> None:
     reply = await api.get(odd)

@@ -127,8 +127,9 @@ async def served(store: Upkeep, port: int = 0, **options: Any) -> AsyncIterator[
     config.load()
     http.lifespan = config.lifespan_class(config)
     await http.startup(sockets=[listener])
+    server.address = f"http://127.0.0.1:{listener.getsockname()[1]}"
     try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        yield server.address
     finally:
         for opened in http.servers:
             opened.close()

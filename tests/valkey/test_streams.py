@@ -125,7 +125,7 @@ async def test_a_purge_leaves_only_the_feed_and_that_for_a_day(ff: Driver) -> No
     ff.clock.advance(DAY_MS + 1)
     assert await ff.store.collect() >= lines
     left = {name for name, value in (await valkey_of(ff).carry_out(everything())).items() if value}
-    assert left - empty <= {keys.FEED_FLOOR, keys.TALLY, "routes:default"}
+    assert left - empty <= {keys.FEED_FLOOR, keys.TALLY, "routes:default", "total:", "total:default"}
 
 
 class Walk:
