@@ -162,3 +162,26 @@ async def test_what_is_no_call_is_not_submitted_with_others() -> None:
         TypeError, match=r"calls\[1\] is a str: submit_many takes what app.call\(task, …\) returns"
     ):
         await app.submit_many([app.call(fetch, "http://a"), "http://b"])  # type: ignore[arg-type]
+
+
+def test_unknown_options_name_the_nearest() -> None:
+    app = FlowFabric()
+    wrong: dict[str, Any] = {"retrys": 3}
+    listed = r"\(flowfabric.app.Options lists them all\)"
+    for options in (app.options, app.sync.options, app.task):
+        with pytest.raises(
+            TypeError, match=f"no option retrys: did you mean retries or retry_on\\? {listed}"
+        ):
+            options(**wrong)
+    retry: dict[str, Any] = {"retry": 3}
+    with pytest.raises(TypeError, match=r"no option retry: did you mean .*retries"):
+        app.task(**retry)
+    colour: dict[str, Any] = {"colour": "red"}
+    with pytest.raises(TypeError, match=f"^there is no option colour {listed}"):
+        app.options(**colour)
+
+
+def test_options_of_submissions_are_none_of_tasks() -> None:
+    delay: dict[str, Any] = {"delay": "1d"}
+    with pytest.raises(TypeError, match=r"of a submission: app.options"):
+        FlowFabric().task(**delay)

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from flowfabric import FlowFabric
-from flowfabric.cli.kinds import check_arguments
+from flowfabric.cli.arguments import check_input
 from flowfabric.model.contracts.kinds import GetKind, PublishKind
-from flowfabric.model.contracts.reads import ListExecutions
+from flowfabric.model.contracts.reads import GetPayload, ListExecutions
+from flowfabric.model.contracts.upkeep import RegisterWorker
 from flowfabric.model.errors import InvalidInput
 from flowfabric.model.records import Kind
 from flowfabric.storage.memory import MemoryStore
 from support.commands import Ff
 from support.working import Place
+
+
+@dataclass
+class Order:
+    item: str
+    count: int
 
 
 def shop(place: Place) -> FlowFabric:
@@ -31,6 +40,18 @@ def shop(place: Place) -> FlowFabric:
         if len(tries) == 1:
             raise ConnectionError("not this time")
         return f"hello, {name}" * times
+
+    @app.task
+    async def thumbnail(image: bytes) -> bytes:
+        return image[:4]
+
+    @app.task
+    async def price(order: Order, currency: str = "EUR") -> str:
+        return f"{order.count} {currency}"
+
+    @app.task
+    async def measure(n: int = 0, x: float = 0, yes: bool = False, word: str | None = None) -> None:
+        pass
 
     @app.task(version=2)
     async def keep(doc: dict[str, Any]) -> None:
@@ -105,10 +126,10 @@ async def test_kinds_are_listed_and_shown(place: Place, ff: Ff) -> None:
     await place.store.apply(PublishKind(kind="other", namespace="theirs"))
     listed = await ff.json("kinds")
     assert [(kind["namespace"], kind["kind"]) for kind in listed] == [
-        ("", "greet"), ("", "keep@2"), ("theirs", "other"),
+        ("", "greet"), ("", "keep@2"), ("", "measure"), ("", "price"), ("", "thumbnail"), ("theirs", "other"),
     ]  # fmt: skip
     assert len(await ff.json("kinds", "--limit", "1")) == 1
-    assert len(await ff.json("kinds", "--namespace", "mine")) == 2
+    assert len(await ff.json("kinds", "--namespace", "mine")) == 5
     page = (await ff("kinds")).out.splitlines()
     assert page[0].split() == ["kind", "namespace", "lane", "arguments", "published", "by", "description"]
     assert page[1].split()[:5] == ["greet", "all", "slow", "name,", "times"]
@@ -143,11 +164,130 @@ async def kind_with(schema: str) -> Kind:
     ],
 )
 async def test_what_may_fit_is_not_refused(schema: str, data: bytes) -> None:
-    check_arguments(await kind_with(schema), data)
-    check_arguments(None, data)
+    check_input(await kind_with(schema), data)
+    check_input(None, data)
 
 
 async def test_an_object_for_a_text_is_refused() -> None:
     kind = await kind_with('{"properties": {"name": {"type": "string"}}}')
     with pytest.raises(InvalidInput):
-        check_arguments(kind, b'{"nam": 1}')
+        check_input(kind, b'{"nam": 1}')
+
+
+async def test_an_unpublished_kind_is_noticed(place: Place, ff: Ff) -> None:
+    first = await ff("submit", "greet", "name=Ada")
+    assert first.code == 0
+    told = "note: no worker has published greet yet, so it has no options of its own (lane default, no retries)\n"
+    assert first.err == told
+    await publish(place)
+    assert (await ff("submit", "greet", "name=Ada")).err == ""
+    typo = await ff("submit", "gret", "name=Ada", "--policy", "{}")
+    assert (typo.code, len(typo.out.splitlines())) == (0, 1)
+    assert "published gret yet, so it has no options of its own (lane default); " in typo.err
+    assert typo.err.endswith("the nearest published name is greet\n")
+    many = await ff("submit", "gret", "--each", "-", stdin=b"1\n2\n")
+    assert (many.code, many.err.count("note: ")) == (0, 1)
+    assert len(await runs(place)) == 5
+
+
+async def test_an_unknown_lane_is_noticed(place: Place, ff: Ff) -> None:
+    await publish(place)
+    typo = await ff("submit", "greet", "name=Ada", "--lane", "slwo")
+    assert typo.code == 0
+    assert typo.err == (
+        "note: no live worker serves lane slwo, and there is no other work on it; the nearest known lane is slow\n"
+    )
+    assert (await ff("submit", "greet", "name=Ada", "--lane", "default")).err == ""
+    assert (await ff("submit", "greet", "name=Ada", "--lane", "slwo")).err == ""
+    await place.store.apply(RegisterWorker(worker_id="w", worker_instance_id="w-1", lanes=("busy",)))
+    assert (await ff("submit", "greet", "name=Ada", "--lane", "busy")).err == ""
+    assert (
+        "the nearest known lane is busy\n" in (await ff("submit", "greet", "name=Ada", "--lane", "bussy")).err
+    )
+
+
+async def test_explain_names_the_lane_that_a_kind_is_published_for(place: Place, ff: Ff) -> None:
+    early = (await ff("submit", "greet", "name=Ada")).out.strip()
+    assert "published" not in (await ff("explain", early)).out
+    await publish(place)
+    told = (await ff("explain", early)).out
+    assert "greet is published for lane slow, and this run waits on lane default" in told
+    later = (await ff("submit", "greet", "name=Ada")).out.strip()
+    assert "published" not in (await ff("explain", later)).out
+
+
+@pytest.mark.parametrize("arguments", [("image=abcdef",), (), ("--input", '"abcdef"'), ("--input", "{}")])
+async def test_a_task_of_bytes_takes_no_json(place: Place, ff: Ff, arguments: tuple[str, ...]) -> None:
+    await publish(place)
+    ended = await ff("submit", "thumbnail", *arguments)
+    assert (ended.code, ended.out) == (2, "")
+    assert "image: thumbnail takes bytes, and no JSON: give them with --raw --input @FILE" in ended.err
+    assert await runs(place) == []
+    assert (await ff("submit", "thumbnail", *arguments, "--no-check")).code == 0
+
+
+async def test_a_task_of_bytes_takes_raw_input(place: Place, ff: Ff) -> None:
+    await publish(place)
+    assert "image     bytes (--raw)  required" in (await ff("kinds", "thumbnail")).out
+    lines = await ff("submit", "thumbnail", "--each", "-", stdin=b'"abc"\n')
+    assert (lines.code, "line 1: image: thumbnail takes bytes" in lines.err) == (2, True)
+    run = (await ff("submit", "thumbnail", "--raw", "--input", "-", stdin=b"\xff\x00")).out.strip()
+    assert (await place.store.read(GetPayload(execution_id=run))).input == b"\xff\x00"
+
+
+@pytest.mark.parametrize(
+    ("argument", "sent"),
+    [
+        ("word=5", {"word": "5"}),
+        ("word=true", {"word": "true"}),
+        ("word=[1]", {"word": "[1]"}),
+        ("word=null", {"word": None}),
+        ('word="5"', {"word": "5"}),
+        ("n=5", {"n": 5}),
+        ("x=5", {"x": 5}),
+        ("x=1e3", {"x": 1000.0}),
+        ("yes=true", {"yes": True}),
+    ],
+)
+async def test_values_are_of_the_published_type(
+    place: Place, ff: Ff, argument: str, sent: dict[str, Any]
+) -> None:
+    await publish(place)
+    run = (await ff("submit", "measure", argument)).out.strip()
+    assert json.loads((await place.store.read(GetPayload(execution_id=run))).input) == sent
+
+
+@pytest.mark.parametrize(
+    ("argument", "told"),
+    [
+        (("n=abc",), 'n: measure takes integer here, not "abc": write n=3'),
+        (("n=1.5",), "n: measure takes integer here, not 1.5: write n=3"),
+        (("n=true",), "n: measure takes integer here, not true"),
+        (("x=much",), 'x: measure takes number here, not "much": write x=1.5'),
+        (("x=NaN",), 'x: measure takes number here, not "NaN"'),
+        (("yes=yes",), 'yes: measure takes boolean here, not "yes": write yes=true or yes=false'),
+        (("--input", '{"n": "abc"}'), 'n: measure takes integer here, not "abc"'),
+        (("--input", '{"word": 5}'), "word: measure takes string or null here, not 5"),
+    ],
+)
+async def test_values_of_other_types_are_refused(
+    place: Place, ff: Ff, argument: tuple[str, ...], told: str
+) -> None:
+    await publish(place)
+    ended = await ff("submit", "measure", *argument)
+    assert (ended.code, ended.out, told in ended.err) == (2, "", True), ended
+    assert await runs(place) == []
+    assert (await ff("submit", "measure", *argument, "--no-check")).code == 0
+
+
+@pytest.mark.parametrize(
+    "argument", [("adress=x",), ("item=lamp", "count=2"), ("--input", '{"adress": "x"}')]
+)
+async def test_unknown_names_are_no_value_of_the_first_argument(
+    place: Place, ff: Ff, argument: tuple[str, ...]
+) -> None:
+    await publish(place)
+    ended = await ff("submit", "price", *argument)
+    assert (ended.code, "there is no such argument: price takes order, currency" in ended.err) == (2, True)
+    assert (await ff("submit", "price", "--input", '{"item": "lamp", "count": 2}')).code == 0
+    assert (await ff("submit", "keep@2", "any=1")).code == 0

@@ -154,7 +154,7 @@ async def test_another_web_server_is_recognised(answer: web.Response) -> None:
 async def test_a_wait_that_is_over_ends_with_five(tmp_path: Path) -> None:
     ended = await Ff(str(tmp_path / "work.db"))("submit", "x", "--wait", "--timeout", "10ms")
     assert (ended.code, ended.out) == (5, "")
-    first, said = ended.err.splitlines()
+    first, _, said = ended.err.splitlines()
     assert "no live workers on lane default" in said
     short = first.partition("}:")[2][:13]
     assert said.endswith(

@@ -130,6 +130,11 @@ def test_bytes_without_a_name_are_read_as_the_codec_writes() -> None:
         (move, b'{"point":{"x":1},"people":[{"name":2}]}', "people[0]", "name"),
         (move, b'{"x":"1"}', "point.x", "Expected `int`"),
         (move, b'{"x":1}', "people", "missing"),
+        (review, b'{"dok":"x"}', "dok", "no such parameter: review takes doc, pages, strict; missing: doc"),
+        (review, b'{"pages":1,"dok":"x"}', "dok", "missing: doc"),
+        (review, b'{"a":1,"b":2}', "a", "; unknown, too: b; missing: doc"),
+        (optional, b'{"x":1}', "x", "no such parameter: optional takes limit"),
+        (move, b'{"adress":1}', "adress", "missing: point, people; and as point itself it does not fit: "),
         (nothing, b"3", "input", "takes no arguments"),
         (mapping, b'{"a":"b"}', "value[...]", "Expected `int`"),
     ],
@@ -138,6 +143,19 @@ def test_what_does_not_fit_names_the_argument(function: Any, data: bytes, field:
     refused = refusal(Signature.of(function), data)
     assert refused.field == field
     assert text in refused.text
+
+
+def test_names_that_do_not_fit_are_no_matter_of_types() -> None:
+    assert "Expected" not in refusal(Signature.of(review), b'{"dok":"x"}').text
+
+
+def test_the_schema_of_a_raw_input_says_so() -> None:
+    assert Signature.of(store).schema() == {
+        "type": "object",
+        "properties": {"data": {"type": "string", "format": "binary"}},
+        "required": ["data"],
+        "additionalProperties": False,
+    }
 
 
 def test_other_encodings_are_refused() -> None:

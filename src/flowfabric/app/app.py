@@ -20,7 +20,7 @@ from flowfabric.model.errors import invalid
 from flowfabric.storage.base import Commands
 from flowfabric.worker.handlers import Executor, WorkerSettings, words
 from flowfabric.worker.layers import Layer
-from flowfabric.worker.options import NOTHING, Options, SubmitOptions, TaskOptions
+from flowfabric.worker.options import NOTHING, SubmitOptions, TaskOptions, submit_options, task_options
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
@@ -129,10 +129,10 @@ class FlowFabric(Submitter):
 
         A second task of the same kind is refused, and so is what cannot be a task: both raise at once.
         """
+        said = task_options(options)
 
         def declare(declared: F) -> F:
             _check_function(declared)
-            said = Options(**options)
             task = Declared(
                 kind=kind_of(declared, name, version),
                 function=declared,
@@ -198,7 +198,7 @@ class FlowFabric(Submitter):
 
         What it returns has `submit`, `submit_many` and `call`, and can be kept and used again.
         """
-        return Submitter(self._core, Options(**options))
+        return Submitter(self._core, submit_options(options))
 
     @overload
     def run(self, execution_id: str, task: Callable[..., Coroutine[Any, Any, R]], /) -> Run[R]: ...

@@ -49,8 +49,7 @@ def kind_of_task(task: Declared, handler: Handler, namespace: str, actor: str) -
 
 def _schema(handler: Handler) -> str:
     try:
-        schema = handler.signature.schema()
-        text = b"" if schema is None else msgspec.json.encode(schema)
+        text = msgspec.json.encode(handler.signature.schema())
     except Exception:
         log.warning("the parameters of the task %s cannot be described", handler.kind, exc_info=True)
         return ""

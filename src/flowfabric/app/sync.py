@@ -19,7 +19,7 @@ from flowfabric.codecs import Duration
 from flowfabric.model.records import Event
 from flowfabric.worker.calls import Call
 from flowfabric.worker.context import Context
-from flowfabric.worker.options import Options, SubmitOptions
+from flowfabric.worker.options import Options, SubmitOptions, submit_options
 from flowfabric.worker.sync_context import SyncContext
 
 P = ParamSpec("P")
@@ -211,7 +211,7 @@ class SyncFlowFabric:
 
     def options(self, **options: Unpack[SubmitOptions]) -> SyncFlowFabric:
         """Say something else for some submissions than their tasks do; see `FlowFabric.options`."""
-        return SyncFlowFabric(self._core, Options(**options), self._portal)
+        return SyncFlowFabric(self._core, submit_options(options), self._portal)
 
     @overload
     def run(self, execution_id: str, task: Callable[..., Coroutine[Any, Any, R]], /) -> SyncRun[R]: ...

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from flowfabric.app.views import explanation_of
 from flowfabric.cli.desk import Desk, command
+from flowfabric.cli.kinds import published
 from flowfabric.cli.listing import show_waitpoints
 from flowfabric.cli.notes import waits_for_worker
 from flowfabric.cli.screen import printable, printable_lines
@@ -26,9 +27,11 @@ from flowfabric.model.contracts.reads import (
     ListWaitpoints,
     WaitpointView,
 )
+from flowfabric.model.kinds import DEFAULT_LANE
 from flowfabric.model.limits import MAX_STEP_BYTES_IN_PAGE
+from flowfabric.model.machine.serving import NO_WORKER_FOR_KIND
 from flowfabric.model.records import Attempt, Execution, Payload, Result, Suspension
-from flowfabric.model.state import Public
+from flowfabric.model.state import Blocking, Public
 from flowfabric.model.times import moment, since, span
 from flowfabric.server.render import json_or_base64
 from flowfabric.server.shapes import attempt, present, summary, vector, waitpoint
@@ -212,13 +215,17 @@ def _value(data: bytes) -> str:
 async def explain(desk: Desk) -> int:
     """Say why one execution does not go on."""
     execution_id = await desk.find(desk.given.id)
-    told = explanation_of(await desk.store.read(Describe(execution_id=execution_id)))
+    described = await desk.store.read(Describe(execution_id=execution_id))
+    told = explanation_of(described)
     if desk.json:
         desk.screen.json(told)
         return 0
     desk.screen.line(f"{told.execution_id} is {desk.screen.state(str(told.state))}")
     for reason in told.because:
         _indented(desk, printable(reason.detail))
+    elsewhere = await _other_lane(desk, described)
+    if elsewhere:
+        _indented(desk, printable(elsewhere))
     if told.state is Public.SUSPENDED:
         page = await desk.store.read(ListWaitpoints(execution_id=execution_id, limit=PAGE))
         for view, line in answers(desk, page.waitpoints):
@@ -230,3 +237,19 @@ async def explain(desk: Desk) -> int:
 
 def _indented(desk: Desk, text: str) -> None:
     desk.screen.paragraph(text, head="  ", column=2)
+
+
+async def _other_lane(desk: Desk, described: Description) -> str:
+    """Say that nobody takes it from its lane, while its kind is published for another one."""
+    run, because = described.run, described.because
+    if not waits_for_worker(run) or not because:
+        return ""
+    last = because[-1]
+    if last.reason != NO_WORKER_FOR_KIND and (last.reason != Blocking.WORKER or last.data["live_workers"]):
+        return ""
+    kind = await published(desk, run.execution_kind, run.namespace)
+    lane = run.lane_id if kind is None else kind.lane or DEFAULT_LANE
+    if lane == run.lane_id:
+        return ""
+    words = f"{run.execution_kind} is published for lane {lane}, and this run waits on lane {run.lane_id}"
+    return f"{words}: cancel it and submit it again, or let a worker serve lane {run.lane_id}, too"

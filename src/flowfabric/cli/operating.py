@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 from typing import Any, Final, TypeVar
 
-from flowfabric.app.tasks import DEFAULT_LANE
+from flowfabric.cli.advice import known_lanes
 from flowfabric.cli.desk import Desk, command
 from flowfabric.cli.exits import Exit, Refused
 from flowfabric.model.contracts.base import OPERATOR_OVERRIDE, ExecutionCommand
 from flowfabric.model.contracts.create import Pause, PauseLane, Replay, Unpause, UnpauseLane
 from flowfabric.model.contracts.lease import Cancel
-from flowfabric.model.contracts.reads import GetExecution, ListLanes, ListWorkers
+from flowfabric.model.contracts.reads import GetExecution
 from flowfabric.model.errors import FlowFabricError, invalid
 
 R = TypeVar("R")
@@ -115,9 +115,7 @@ def _lane(desk: Desk) -> str:
 
 async def _refuse_unknown(desk: Desk, lane: str) -> None:
     """Refuse a lane that has no work and no worker: it is most likely misspelt."""
-    known = {DEFAULT_LANE, *(view.lane_id for view in await desk.store.read(ListLanes()))}
-    if lane not in known:
-        known |= {name for worker in await desk.store.read(ListWorkers()) for name in worker.lanes}
+    known = await known_lanes(desk)
     if lane in known:
         return
     shown = difflib.get_close_matches(lane, known, SHOWN) or sorted(known)[:SHOWN]

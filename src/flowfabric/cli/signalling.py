@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from flowfabric.cli.arguments import value_of
 from flowfabric.cli.desk import PAGE, Desk, command, short_id
-from flowfabric.cli.submitting import value_of
 from flowfabric.model.contracts.reads import ListWaitpoints, ReadInbox, WaitpointView
 from flowfabric.model.errors import NotFound, invalid
 from flowfabric.model.ids import SHORTEST_PREFIX

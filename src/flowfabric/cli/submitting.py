@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from flowfabric.app import TaskFailed
+from flowfabric.cli.advice import advice
+from flowfabric.cli.arguments import check_input, read_arguments
 from flowfabric.cli.desk import Desk, command, short_id
 from flowfabric.cli.exits import Exit, Refused
-from flowfabric.cli.kinds import check_arguments, published
+from flowfabric.cli.kinds import published
 from flowfabric.cli.listing import tags_of
 from flowfabric.cli.policies import check_policy
 from flowfabric.cli.progress import Progress
@@ -37,7 +39,10 @@ def add(commands: Any) -> None:
     parser = command(commands, "submit", "submit work of a kind, and print its id", submit, creates=True)
     parser.add_argument("kind", metavar="KIND", help="what the work is called, as in @app.task")
     parser.add_argument(
-        "arguments", nargs="*", metavar="NAME=VALUE", help="arguments by name; a value is JSON, or else text"
+        "arguments",
+        nargs="*",
+        metavar="NAME=VALUE",
+        help="arguments by name; a value is JSON, or else text; of the published type, if it is simple",
     )
     parser.add_argument(
         "--input", metavar="JSON", help="all arguments as JSON; @FILE reads a file, - standard input"
@@ -92,14 +97,15 @@ async def submit(desk: Desk) -> int:
     given = desk.given
     if given.each:
         return await _submit_each(desk)
-    data, encoding = _input(given)
+    _check_form(given)
     kind = await published(desk, given.kind, given.namespace)
-    if not given.no_check and not given.raw:
-        check_arguments(kind, data)
+    data, encoding = _input(given, None if given.no_check else kind)
+    notes = await advice(desk, kind)
     answer = await desk.store.apply(with_defaults(_order(desk, data, encoding, given.key), kind))
+    if given.wait and not desk.json:  # on standard error, because the result alone is what others read
+        print(answer.execution_id, file=sys.stderr, flush=True)
+    _remark(notes)
     if given.wait:
-        if not desk.json:  # on standard error, because the result alone is what others read
-            print(answer.execution_id, file=sys.stderr, flush=True)
         return await _wait(desk, _told(answer))
     desk.say(_told(answer), answer.execution_id)
     return 0
@@ -156,6 +162,7 @@ async def _submit_each(desk: Desk) -> int:
         for number, line in enumerate(lines, 1)
         if line.strip()
     ]
+    _remark(await advice(desk, kind))
     # On a terminal the ids themselves show how far it is.
     async with Progress("submitting", len(orders), quiet=desk.json or desk.screen.terminal) as progress:
         for start in range(0, len(orders), GROUP):
@@ -174,7 +181,7 @@ async def _submit_each(desk: Desk) -> int:
 def _checked(number: int, line: bytes, kind: Kind | None) -> bytes:
     try:
         json.loads(line)
-        check_arguments(kind, line)
+        check_input(kind, line)
     except InvalidInput as error:
         raise invalid("each", f"line {number}: {error}") from error
     except ValueError as error:
@@ -206,31 +213,29 @@ def _goes_on(desk: Desk, execution_id: str) -> str:
     return f"the run goes on; see it with `{lines[0]}`, follow it with `{lines[1]}`, end it with `{lines[2]}`"
 
 
-def _input(given: argparse.Namespace) -> tuple[bytes, str]:
-    """Return the input and how it is written."""
-    if given.input is not None:
-        if given.arguments:
-            raise invalid("input", "give --input or NAME=VALUE, not both")
-        data = _read("input", given.input, check=not given.raw)
-        return data, "bytes" if given.raw else "json"
-    if given.raw:
+def _check_form(given: argparse.Namespace) -> None:
+    """Refuse ways of saying the input that exclude each other."""
+    if given.input is not None and given.arguments:
+        raise invalid("input", "give --input or NAME=VALUE, not both")
+    if given.input is None and given.raw:
         raise invalid("raw", "says how --input is meant; give that, too")
-    return json.dumps(dict(map(_argument, given.arguments))).encode(), "json"
 
 
-def _argument(text: str) -> tuple[str, Any]:
-    name, separator, value = text.partition("=")
-    if not name.isidentifier() or not separator:
-        raise invalid("arguments", f"write NAME=VALUE, not {text!r}")
-    return name, value_of(value)
+def _input(given: argparse.Namespace, kind: Kind | None) -> tuple[bytes, str]:
+    """Return the input and how it is written; a kind says what it must be."""
+    if given.input is None:
+        return json.dumps(read_arguments(kind, given.arguments)).encode(), "json"
+    data = _read("input", given.input, check=not given.raw)
+    if given.raw:
+        return data, "bytes"
+    check_input(kind, data)
+    return data, "json"
 
 
-def value_of(text: str) -> Any:
-    """Read a value as people type it: JSON where it is that, else text."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+def _remark(notes: list[str]) -> None:
+    """Say what may be a mistake, and need not be one."""
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr, flush=True)
 
 
 def _read(field: str, text: str, *, check: bool = True) -> bytes:

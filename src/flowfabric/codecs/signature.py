@@ -29,6 +29,9 @@ from flowfabric.codecs.values import (
 from flowfabric.model.errors import InvalidInput, invalid
 
 _ABSENT: Final = object()
+_FEW: Final = 10
+"""How many unknown names a refusal tells."""
+_NO_OBJECT: Final = "got `object`"
 _SIMPLE: Final = (str, int, bool, NoneType)
 _NAMED: Final = frozenset({
     inspect.Parameter.POSITIONAL_ONLY,
@@ -132,19 +135,20 @@ class Signature:
         placed = [named.pop(name, self._parameters[name].default) for name in self._nameless]
         return placed, named
 
-    def schema(self) -> dict[str, Any] | None:
-        """Return the JSON Schema of the arguments, in the order of the function; none for a raw input of bytes.
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema of the arguments, in the order of the function.
 
-        A parameter whose type has no schema, such as one that only another codec can write, is any value.
+        A parameter whose type has no schema, such as one that only another codec can write, is any value. A sole
+        `bytes` parameter, which takes the input as it is, has the format `binary`.
         """
-        if self._raw:
-            return None
         described = [name for name, type_ in self.types.items() if _has_schema(type_)]
         schemas, components = msgspec.json.schema_components(
             [self.types[name] for name in described], ref_template="#/$defs/{name}"
         )
         known = dict(zip(described, schemas, strict=True))
         properties = {name: dict(known.get(name, {})) for name in self._names}
+        if self._raw:
+            properties[self._names[0]] = {"type": "string", "format": "binary"}
         for name in self._names:
             if name not in self._required:
                 with contextlib.suppress(TypeError, ValueError):
@@ -176,14 +180,15 @@ class Signature:
         """Refuse names that are unknown, and the lack of those that are required."""
         if given.keys() <= self.types.keys() and given.keys() >= self._required:
             return given
-        for name in given:
-            if name not in self.types:
-                takes = ", ".join(self._names) or "no arguments"
-                raise invalid(name, f"there is no such parameter: {self.name} takes {takes}")
-        for name in self._names:
-            if name in self._required and name not in given:
-                raise invalid(name, f"{self.name} needs it, and it is missing")
-        return given
+        unknown = [name for name in given if name not in self.types]
+        missing = [name for name in self._names if name in self._required and name not in given]
+        if not unknown:
+            raise invalid(missing[0], f"{self.name} needs it, and it is missing")
+        takes = ", ".join(self._names) or "no arguments"
+        problem = f"there is no such parameter: {self.name} takes {takes}"
+        if unknown[1:]:
+            problem = f"{problem}; unknown, too: {', '.join(unknown[1:_FEW])}"
+        raise invalid(unknown[0], f"{problem}; missing: {', '.join(missing)}" if missing else problem)
 
     def _otherwise(self, data: bytes, encoding: str, fault: DecodeFault | None) -> dict[str, Any]:
         """Read arguments that are no object of the right names and types: the whole is the first, or it is refused."""
@@ -200,10 +205,21 @@ class Signature:
         first = self._names[0]
         try:
             return self._with_names({first: self._read(data, encoding, self.types[first], first)})
-        except InvalidInput:
-            if value == {}:  # nothing was given: that is what is wrong, and not its type
-                self._with_names({})
+        except InvalidInput as error:
+            # The names are what is wrong, unless the object is nearly a value of the first parameter.
+            if isinstance(value, dict) and error.field == first:
+                self._refuse_names(value, error)
             raise
+
+    def _refuse_names(self, given: dict[str, Any], whole: InvalidInput) -> None:
+        """Refuse an object for its names, and say why it is not the first parameter itself if it could be one."""
+        try:
+            self._with_names(given)
+        except InvalidInput as error:
+            if not given or _NO_OBJECT in whole.text:
+                raise
+            also = f"and as {whole.field} itself it does not fit: {whole.text}"
+            raise invalid(error.field, f"{error.text}; {also}") from whole
 
     def _read(self, data: bytes, encoding: str, type_: Any, name: str) -> Any:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from typing import Any, TypedDict
 
 import msgspec
@@ -182,12 +183,38 @@ def _categories(said: RetryOn | Iterable[RetryOn]) -> list[str]:
 
 _NAMES = {"attempt_timeout_ms": "timeout", "execution_deadline_ms": "deadline"}
 _POLICY = ("retries", "backoff", "retry_on", "timeout", "deadline", "capabilities", "retention")
+_TASK = (*TaskOptions.__annotations__, "name", "version", "executor", "codec")
+_SUBMIT = tuple(SubmitOptions.__annotations__)
 NOTHING = Options()
+
+
+def task_options(given: TaskOptions) -> Options:
+    """Read what is said about a task."""
+    _refuse_unknown(given, _TASK)
+    return Options(**given)
+
+
+def submit_options(given: SubmitOptions) -> Options:
+    """Read what is said about submissions."""
+    _refuse_unknown(given, _SUBMIT)
+    return Options(**given)
 
 
 def options_of(given: SubmitOptions) -> Options:
     """Read options, and refuse at once what steps and submissions would be refused for."""
-    options = Options(**given)
+    options = submit_options(given)
     options.check()
     options.policy()
     return options
+
+
+def _refuse_unknown(given: Mapping[str, Any], names: tuple[str, ...]) -> None:
+    """Refuse names of no option, and those of a submission on a task."""
+    for name in given:
+        if name in names:
+            continue
+        if name in _SUBMIT:
+            raise TypeError(f"{name} is no option of a task, but of a submission: app.options({name}=…)")
+        near = get_close_matches(name, names, 2)
+        meant = f": did you mean {' or '.join(near)}?" if near else ""
+        raise TypeError(f"there is no option {name}{meant} (flowfabric.app.Options lists them all)")

@@ -97,7 +97,7 @@ def _waiting(run: Execution, crew: Crew, able: Crew) -> Because:
 
 def _nobody_takes(run: Execution, crew: Crew) -> Because:
     kinds = crew.kinds()
-    nearest = nearest_name(run.execution_kind, kinds)
+    nearest = nearest_name(run.execution_kind, kinds[:MOST_KINDS])
     words = f"no live worker takes {run.execution_kind}; {_living(run, crew)}: {_listed(kinds)}"
     if nearest:
         words = f"{words}; is {nearest} meant?"
@@ -133,6 +133,6 @@ def _listed(kinds: list[str]) -> str:
 
 def nearest_name(name: str, known: Iterable[str]) -> str:
     """Return the name that is most like another, or nothing when none is."""
-    folded = {each.casefold(): each for each in list(known)[:MOST_KINDS]}
+    folded = {each.casefold(): each for each in known}
     found = get_close_matches(name.casefold(), folded, 1)
     return folded[found[0]] if found else ""
