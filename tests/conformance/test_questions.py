@@ -67,6 +67,7 @@ async def test_a_waitpoint_made_ahead_keeps_its_question_unless_the_suspension_h
     [
         ("message", "x" * 4_097),
         ("message", "\ud800"),
+        ("message", "a\x1b[31m"),
         ("details", "[1]"),
         ("details", "nonsense"),
         ("details", '{"a": "' + "x" * 16_384 + '"}'),

@@ -327,6 +327,8 @@ async def test_a_link_with_several_signals_acts_once_in_all(api: Api) -> None:
         ({"signal": ""}, 400),
         ({"signal": "approve", "comment": "x" * 2_001}, 400),
         ({"signal": "approve", "name": "x" * 129}, 400),
+        ({"signal": "approve", "name": "bob\r\nX\x1b[31m"}, 400),
+        ({"signal": "approve", "comment": "\x07"}, 400),
     ],
 )
 async def test_an_answer_that_the_link_does_not_offer_is_refused(

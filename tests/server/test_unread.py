@@ -160,8 +160,10 @@ async def test_a_permit_is_held_until_the_answer_has_left(serve: RawServe) -> No
 async def test_there_is_a_limit_for_all_answers_that_wait(serve: RawServe) -> None:
     connect = await serve(unread_bytes=1_500_000, stalled_seconds=0.5)
     path = await result_path(connect)
-    greedy = await connect(window=NARROW)
-    await greedy.send(get(path) * 20)
+    # What the system hides ends in the middle of an answer, or near its end; not for both of them near an end.
+    for first in (b"", get("/openapi.json")):
+        greedy = await connect(window=NARROW)
+        await greedy.send(first + get(path) * 20)
     await until(lambda: connect.server.unread.held)
     line = await connect()
     await line.send(get(path))

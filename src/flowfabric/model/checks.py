@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _CONTROL_OR_SPACE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]|\s")
+_BREAKS: Final = {ord(mark): " " for mark in "\n\r\t"}
 _LOW_BYTE: Final = re.compile(r"[\x00-\x20\x7f]")
 _NOT_PRINTABLE: Final = re.compile(rb"[^\x20-\x7e]")
 _TAG_KEY: Final = re.compile(r"[a-z][a-z0-9_-]*(\.[a-z0-9_-]+)*")
@@ -57,6 +58,14 @@ def name(field: str, value: object, max_bytes: int = MAX_NAME_BYTES, *, empty: b
     checked = text(field, value, max_bytes, empty=empty)
     if not checked.isprintable() and _CONTROL.search(checked):
         raise invalid(field, "must not contain control characters")
+    return checked
+
+
+def lines(field: str, value: object, max_bytes: int = MAX_TEXT_BYTES) -> str:
+    """Check text that people read: lines and tabs, and no other control characters."""
+    checked = text(field, value, max_bytes, empty=True)
+    if not checked.isprintable() and _CONTROL.search(checked.translate(_BREAKS)):
+        raise invalid(field, "must not contain control characters other than line breaks and tabs")
     return checked
 
 

@@ -42,6 +42,9 @@ _PLACE: Final = re.compile(r" - at `\$\.?(.*)`$")
 ON_BEHALF: Final = b"x-flowfabric-actor"
 PRINCIPAL: Final = "flowfabric.principal"
 BAD_SYNTAX: Final = "invalid JSON: Bad Request"
+UNFINISHED_BYTES: Final = 64 * 1024 * 1024
+SMALL_BODY: Final = 64 * 1024
+CROWDED: Final = "too many large bodies arrive at once; retry with backoff"
 BAD_TYPE: Final = "invalid JSON: Unsupported Media Type"
 
 
@@ -128,7 +131,7 @@ class Gate:
         return await route.handler(call)
 
     async def _body(self, route: Endpoint, headers: dict[bytes, bytes], receive: Receive) -> Any:
-        data = await _read(route, headers, receive)
+        data = await _read(route, headers, receive, self._server.unfinished)
         if route.body is None or (route.body_optional and not data):
             return None
         kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
@@ -207,7 +210,9 @@ def _misshapen(message: str) -> HttpError:
     return HttpError(422, f"{BAD_SHAPE}: {message}", "invalid_input", kind="invalid_input", field=field)
 
 
-async def _read(route: Endpoint, headers: dict[bytes, bytes], receive: Receive) -> bytes:
+async def _read(
+    route: Endpoint, headers: dict[bytes, bytes], receive: Receive, unfinished: Unfinished
+) -> bytes:
     """Read the body, refusing one that is too large before it is read."""
     declared = headers.get(b"content-length", b"")
     if declared.isdigit() and int(declared) > route.limit:
@@ -216,17 +221,37 @@ async def _read(route: Endpoint, headers: dict[bytes, bytes], receive: Receive) 
         return b""
     chunks: list[bytes] = []
     size = 0
-    while True:
-        message: Message = await receive()
-        if message["type"] == "http.disconnect":
-            raise HttpError(400, "the client went away", "invalid_input")
-        chunk = message.get("body", b"")
-        size += len(chunk)
-        if size > route.limit:
-            raise _too_large(route)
-        chunks.append(chunk)
-        if not message.get("more_body", False):
-            return b"".join(chunks)
+    try:
+        while True:
+            message: Message = await receive()
+            if message["type"] == "http.disconnect":
+                raise HttpError(400, "the client went away", "invalid_input")
+            chunk = message.get("body", b"")
+            size += len(chunk)
+            unfinished.held += len(chunk)
+            if size > route.limit:
+                raise _too_large(route)
+            unfinished.check(size)
+            chunks.append(chunk)
+            if not message.get("more_body", False):
+                return b"".join(chunks)
+    finally:
+        unfinished.held -= size
+
+
+class Unfinished:
+    """Request bodies of all connections that have not arrived whole, in bytes."""
+
+    def __init__(self, most: int = UNFINISHED_BYTES) -> None:
+        self.most = most
+        self.held = 0
+
+    def check(self, size: int) -> None:
+        """Refuse to go on with a large body when all together are too many; small ones go on."""
+        if size > SMALL_BODY and self.held > self.most and self.held > size:
+            raise HttpError(
+                503, CROWDED, "resource_exhausted", retryable=True, headers=(("connection", "close"),)
+            )
 
 
 def _check_encoding(headers: Iterable[tuple[bytes, bytes]]) -> None:

@@ -77,7 +77,7 @@ class Outgoing:
             with owing(self._connection, len(piece)):
                 await self._put(send, memoryview(piece))
             if self._connection is not None and self._connection.lost:
-                return
+                break
         if self._connection is not None:
             await self._connection.flushed()
         await send({"type": "http.response.body", "body": b""})

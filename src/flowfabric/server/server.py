@@ -14,7 +14,7 @@ from flowfabric.model.contracts.base import Command
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.server.auth import Access
 from flowfabric.server.cors import Cors
-from flowfabric.server.gate import Gate
+from flowfabric.server.gate import Gate, Unfinished
 from flowfabric.server.live import Live
 from flowfabric.server.metered import metered
 from flowfabric.server.permits import Permits
@@ -74,6 +74,7 @@ class Server:
         """Set when the server begins to shut down: what waits or streams without end watches it."""
         self.stream_ops = Permits("stream_ops", self.settings.max_stream_ops)
         self.unread = Unread()
+        self.unfinished = Unfinished()
         self.tally = Tally()
         self.background: set[asyncio.Task[Any]] = set()
         self.shutdown_timeouts = 0

@@ -25,6 +25,8 @@ LINGER_SECONDS: Final = 2.0
 SWEEP_SECONDS: Final = 1.0
 PIECE: Final = 2048
 """How much is parsed at once while heads come: few requests fit into it, and those behind them wait unparsed."""
+_ONCE: Final = (b"host", b"authorization")
+"""Headers of which a second one could mean something else to a proxy in front."""
 _IDLE, _HEAD, _BODY, _GONE = range(4)
 
 
@@ -260,10 +262,18 @@ class LimitedProtocol(HttpToolsProtocol):
     def _check_head(self) -> None:
         """Refuse what two readers could understand in two ways."""
         names = [name for name, _ in self.headers]
-        if names.count(b"host") > 1:
-            self._stop(400, "more than one Host header", "bad_request")
-        if b"transfer-encoding" in names and self.parser.get_http_version() == "1.0":
-            self._stop(400, "HTTP/1.0 has no Transfer-Encoding", "bad_request")
+        older = self.parser.get_http_version() == "1.0"
+        for name in _ONCE:
+            if names.count(name) > 1:
+                self._stop(400, f"more than one {name.decode().title()} header", "bad_request")
+        if b"host" not in names and not older:
+            self._stop(400, "a request of HTTP/1.1 needs a Host header", "bad_request")
+        if b"transfer-encoding" in names:
+            if older:
+                self._stop(400, "HTTP/1.0 has no Transfer-Encoding", "bad_request")
+            codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
+            if codings != [b"chunked"]:
+                self._stop(400, "send the body as it is, or chunked", "bad_request")
         length = next((value for name, value in self.headers if name == b"content-length"), b"")
         self._body_left = int(length) if length.isdigit() else 0
 
@@ -363,9 +373,8 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._real is None or self._real.is_closing():
             return
         self._real.set_write_buffer_limits(high=0)  # it pauses while anything waits
-        try:
-            await self.flow.drain()
-        finally:
+        await self.flow.drain()
+        if not self._real.is_closing():  # a reader that has left has no buffer any more
             self._real.set_write_buffer_limits()
 
     def look(self, now: float) -> None:

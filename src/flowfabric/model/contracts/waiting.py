@@ -41,7 +41,7 @@ class Binding(Struct, frozen=True):
 
 def _check_question(message: str, details: str) -> None:
     """Check what a waitpoint shows to whoever is to answer."""
-    checks.text("message", message, max_bytes=MAX_QUESTION_BYTES, empty=True)
+    checks.lines("message", message, MAX_QUESTION_BYTES)
     if not checks.text("details", details, max_bytes=MAX_QUESTION_DETAILS_BYTES, empty=True):
         return
     try:

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
+from flowfabric.model import checks
 from flowfabric.model.contracts.access import Signed
 from flowfabric.model.contracts.waiting import ApproveSignal, SignalDuplicate
 from flowfabric.model.errors import FlowFabricError, refuse
@@ -118,6 +119,7 @@ async def create_link(call: Call) -> Answer:
         source_identity=form.source_identity or "", issued_by=call.actor, expires_at=_expiry(form, now),
         nonce=form.link_id or new_uuid(),
     )  # fmt: skip
+    checks.name("source_identity", link.source_identity, empty=True)
     for name in link.signal_names:
         _approval(link, LinkAnswer(name), now).check()
     try:
@@ -161,6 +163,11 @@ async def use_link(call: Call) -> Answer:
 
 
 def _chosen(link: Link, answer: LinkAnswer) -> LinkAnswer:
+    try:
+        checks.name("name", answer.name, empty=True)
+        checks.lines("comment", answer.comment)
+    except FlowFabricError as error:
+        raise Unusable(f"{error.field}: {error.text}", 400, "invalid_input") from error
     if answer.signal is None and len(link.signal_names) == 1:
         return msgspec.structs.replace(answer, signal=link.signal_names[0])
     if answer.signal not in link.signal_names:
