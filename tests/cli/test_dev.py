@@ -103,7 +103,9 @@ async def test_a_worker_says_what_it_does(place: Place, tmp_path: Path) -> None:
         assert "takes greet, hang, nap from default, 16 at a time" in begun["message"]
         execution_id = await place.submit("greet", {"nmae": "Ada"})
         failed = json.loads(await until(worker, "failed"))
-        wanted = f"greet of {execution_id} failed (attempt 0, invalid_input): name"
+        wanted = (
+            f"greet of {execution_id} failed (attempt 0, invalid_input): nmae: there is no such parameter"
+        )
         assert (failed["level"], failed["message"].startswith(wanted)) == ("error", True), failed
         worker.send_signal(signal.SIGTERM)
         assert "stops" in json.loads(await until(worker, "stops"))["message"]
