@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from flowfabric.model.contracts.create import Replay
 from flowfabric.model.contracts.lease import Claim
@@ -21,6 +22,9 @@ from flowfabric.model.limits import MAX_KINDS_PER_CLAIM, MAX_LIVENESS_MS
 from flowfabric.model.presence import MOST_GROUPS
 from support.driver import Driver, new_uuid
 from support.waiting import refused
+
+LARGE_KINDS = tuple(f"{n:03}{'é' * 120}" for n in range(270))
+"""Few enough, and each short enough; together they have more bytes than 64 KiB, if not more characters."""
 
 
 def register(instance: str, **fields: Any) -> RegisterWorker:
@@ -122,6 +126,7 @@ async def test_capabilities_count_among_those_that_take_the_kind(ff: Driver) -> 
         {"kinds": ("",)},
         {"kinds": ("a\nb",)},
         {"kinds": tuple(f"k{n}" for n in range(MAX_KINDS_PER_CLAIM + 1))},
+        {"kinds": LARGE_KINDS},
         {"liveness_ttl_ms": MAX_LIVENESS_MS + 1},
     ],
 )
@@ -129,6 +134,14 @@ async def test_bad_registrations_are_refused(ff: Driver, wrong: dict[str, Any]) 
     (field,) = wrong
     assert (await refused(ff, register("one", **wrong), "invalid_input")).field == field
     await ff.store.apply(register("one", liveness_ttl_ms=MAX_LIVENESS_MS))
+
+
+async def test_the_kinds_of_a_claim_are_limited_in_bytes(ff: Driver) -> None:
+    claim = Claim(worker_id="w", worker_instance_id="one", lanes=("default",), mint=new_uuid())
+    error = await refused(ff, replace(claim, kinds=LARGE_KINDS), "invalid_input")
+    assert (error.field, "65536" in error.text) == ("kinds", True)
+    await ff.store.apply(replace(claim, kinds=LARGE_KINDS[:260]))
+    assert await kinds(ff) == {"one": LARGE_KINDS[:260]}
 
 
 # Groups.

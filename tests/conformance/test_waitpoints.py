@@ -240,6 +240,23 @@ async def test_the_list_is_ordered_and_paged(ff: Driver, limit: int, sizes: list
     assert [one for page in pages for one in page] == sorted(waitpoint.waitpoint_id for waitpoint in opened)
 
 
+@pytest.mark.parametrize("limit", [1, 16, 30])
+async def test_the_list_goes_on_behind_many_that_are_over(ff: Driver, limit: int) -> None:
+    await ff.seed()
+    task = await ff.running()
+    ids = sorted(new_uuid() for _ in range(50))
+    for number, each in enumerate(ids):
+        await open_pending(ff, task, each, waitpoint_id=each, expires_in_ms=10 if number < 45 else 5_000)
+    ff.clock.advance(100)
+    seen: list[str] = []
+    after = ""
+    while not seen or after:
+        page = await ff.store.read(ListWaitpoints(execution_id=task.execution_id, after=after, limit=limit))
+        seen += [view.waitpoint_id for view in page.waitpoints]
+        after = page.next
+    assert seen == ids[45:]
+
+
 async def test_the_list_knows_what_each_waits_for(ff: Driver) -> None:
     await ff.seed()
     task = await ff.running()

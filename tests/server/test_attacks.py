@@ -12,6 +12,7 @@ from support.attack import attacked, request, unread
 from support.process import Process, started
 from support.serving import Backend
 
+RECORDS = "accept: application/vnd.flowfabric.record+json"
 FRAME = base64.b64encode(b"x" * 60_000).decode()
 
 
@@ -37,9 +38,8 @@ def test_answers_that_nobody_reads(tmp_path: Path, backend: Backend) -> None:
         path = _stream(server, 60)
         frames = request("GET", f"{path}/attempts/0/stream?limit=1000")
         records = request(
-            "GET", f'{path}/attempts/0/stream?question={{"ReadStream":{{"count":1000}}}}',
-            None, "accept: application/vnd.flowfabric.record+json",
-        )  # fmt: skip
+            "GET", f'{path}/attempts/0/stream?question={{"ReadStream":{{"count":1000}}}}', None, RECORDS
+        )
         for message in (frames, records, request("GET", f"{path}/events")):
             with attacked(server) as attack, unread(server, message, 20):
                 attack.endure(2)
@@ -65,10 +65,7 @@ def test_lists_of_large_rows_that_nobody_reads(tmp_path: Path, backend: Backend)
         for _ in range(3):
             items = [{"kind": "x", "tags": tags}] * 200
             assert server.call("POST", "/v1/submit/batch", {"items": items})[0] == 200
-        records = request(
-            "GET", '/v1/executions?question={"ListExecutions":{"limit":1000}}',
-            None, "accept: application/vnd.flowfabric.record+json",
-        )  # fmt: skip
+        records = request("GET", '/v1/executions?question={"ListExecutions":{"limit":1000}}', None, RECORDS)
         queue = request("GET", "/v1/executions?order=queue&lane=default&limit=1000")
         for message in (request("GET", "/v1/executions?limit=1000"), queue, records):
             with attacked(server) as attack, unread(server, message, 20):
@@ -110,3 +107,74 @@ def test_many_workers_and_lanes_of_others(tmp_path: Path, backend: Backend) -> N
                 assert status == 200, told
             attack.endure(1)
         attack.check()
+
+
+@pytest.mark.timeout(180)
+def test_workers_of_many_kinds_that_nobody_reads(tmp_path: Path, backend: Backend) -> None:
+    with started(tmp_path, *backend.flags) as server:
+        server.wait_until_ready()
+        said: dict[str, Any] = {"lanes": ["default"], "liveness_ttl_ms": 3_600_000}
+        said["kinds"] = [f"{number:04}{'k' * 240}" for number in range(260)]
+        for number in range(300):
+            status, told = server.call(
+                "POST", "/v1/workers/w/register", said | {"worker_instance_id": f"i{number}"}
+            )
+            assert status == 200, told
+        records = request("GET", '/v1/workers?question={"ListWorkers":{}}', None, RECORDS)
+        for message in (request("GET", "/v1/workers"), records):
+            with attacked(server) as attack, unread(server, message, 20):
+                attack.endure(2)
+            attack.check()
+        seen, cursor = 0, ""
+        while cursor is not None:
+            _, page = server.call("GET", f"/v1/workers?cursor={cursor.replace(' ', '%20')}")
+            seen, cursor = seen + len(page["workers"]), page["next_cursor"]
+            assert len(page["workers"]) < 40
+        assert seen == 300
+
+
+@pytest.mark.timeout(180)
+def test_waitpoints_with_long_messages_that_nobody_reads(tmp_path: Path, backend: Backend) -> None:
+    with started(tmp_path, *backend.flags) as server:
+        server.wait_until_ready()
+        paths = [_waitpoints(server, 200) for _ in range(2)]
+        record = f'{paths[0]}/pending-waitpoints?question={{"ListWaitpoints":{{"limit":1000}}}}'
+        for message in (
+            request("GET", "/v1/waitpoints?limit=1000"),
+            request("GET", '/v1/waitpoints?question={"ReadInbox":{"limit":1000}}', None, RECORDS),
+            request("GET", f"{paths[0]}/pending-waitpoints?limit=1000"),
+            request("GET", record, None, RECORDS),
+            request("GET", f"{paths[0]}/detail"),
+        ):
+            with attacked(server) as attack, unread(server, message, 20):
+                attack.endure(1)
+            attack.check()
+        seen, cursor = 0, ""
+        while cursor is not None:
+            _, page = server.call("GET", f"/v1/waitpoints?limit=1000&cursor={cursor}")
+            seen, cursor = seen + len(page["waitpoints"]), page["next_cursor"]
+            assert len(page["waitpoints"]) < 100
+        assert seen == 400
+        found = [""]
+        while found[-1:] != [None]:
+            _, listed = server.call("GET", f"{paths[0]}/pending-waitpoints?limit=1000&after={found[-1]}")
+            found += [each["waitpoint_id"] for each in listed] or [None]
+        assert len(set(found)) == 202
+        _, whole = server.call("GET", f"{paths[0]}/detail")
+        assert len(whole["waitpoints"]) == 200
+        assert 0 < sum("details" in each for each in whole["waitpoints"]) < 20
+
+
+def _waitpoints(server: Process, count: int) -> str:
+    """Open waitpoints that say a lot; returns the path of their execution."""
+    path = f"/v1/executions/{server.submit()}"
+    asked = {"worker_instance_id": "w-a", "lanes": ["default"], "lease_ttl_ms": 3_600_000}
+    _, claimed = server.call("POST", "/v1/workers/w/tasks", asked)
+    said = {
+        "fence": claimed["tasks"][0]["fence"], "expires_in_ms": 3_600_000, "message": "m" * 4_000,
+        "details": {"text": "d" * 16_000},
+    }  # fmt: skip
+    for number in range(count):
+        status, told = server.call("POST", f"{path}/waitpoints", said | {"waitpoint_key": f"k{number}"})
+        assert status == 200, told
+    return path

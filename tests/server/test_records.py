@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from flowfabric.model.contracts.create import Pause, PauseLane, Unpause
+from flowfabric.model.contracts.reads import GetExecution
 from flowfabric.server.records import MEDIA_TYPE
 from support.server import Api
 from support.sse import listen
@@ -96,3 +98,57 @@ async def test_the_feed_is_a_stream_unless_records_are_asked_for(api: Api) -> No
         await create(api)
         assert (await feed.take(1))[0].event == "state"
     assert (await ask(api, "/v1/feed", '{"ReadFeed":{}}')).json["entries"]
+
+
+async def test_histories_with_long_reasons_come_in_short_pages(api: Api) -> None:
+    execution_id = await create(api)
+    for _ in range(300):
+        await api.store.apply(Pause(execution_id=execution_id, reason="r" * 4_096))
+        await api.store.apply(Unpause(execution_id=execution_id))
+    last = (await api.store.read(GetExecution(execution_id=execution_id))).event_count
+    seen: list[int] = []
+    cursor, pages = "", 0
+    while cursor is not None:
+        page = (await api.get(path(execution_id, "history"), limit=1_000, cursor=cursor)).json
+        seen += [line["seq"] for line in page["events"]]
+        cursor, pages = page["next_cursor"], pages + 1
+    assert seen == list(range(1, last + 1))
+    assert pages > 1
+    for where, name, rows in (
+        (path(execution_id, "history"), "ReadHistory", "events"),
+        ("/v1/feed", "ReadFeed", "entries"),
+    ):
+        after = found = 0
+        while True:
+            reply = await ask(api, where, json.dumps({name: {"after": after, "limit": 1_000}}))
+            assert len(reply.raw) < 1_200_000
+            found += len(reply.json[rows])
+            if not reply.json["next"] or reply.json["next"] == after:
+                break
+            after = reply.json["next"]
+        assert found == last
+
+
+async def test_lanes_with_long_reasons_come_in_short_pages(api: Api) -> None:
+    names = [f"lane-{number:03}" for number in range(300)]
+    for name in names:
+        await api.store.apply(PauseLane(lane_id=name, reason="r" * 4_096))
+    seen: list[str] = []
+    cursor, pages = "", 0
+    while cursor is not None:
+        page = (await api.get("/v1/lanes", cursor=cursor)).json
+        seen += [lane["lane_id"] for lane in page["lanes"]]
+        cursor, pages = page["next_cursor"], pages + 1
+    assert seen == sorted({*names, *api.server.settings.lanes})
+    assert pages > 1
+
+
+async def test_the_detail_shows_the_newest_tracebacks(api: Api) -> None:
+    policy = {"retry_policy": {"max_retries": 30, "backoff": {"type": "fixed", "delay_ms": 0}}}
+    execution_id = await create(api, policy=policy)
+    for _ in range(20):
+        task = await claim(api)
+        await act(api, task, "fail", reason="no", category="error", detail="t" * 16_000)
+    attempts = (await api.get(path(execution_id, "detail"))).json["attempts"]
+    shown = ["failure_detail" in each for each in attempts if each["attempt_index"] < 20]
+    assert shown == [False] * 4 + [True] * 16

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flowfabric.server.permits import Permits
+from flowfabric.server.permits import Permits, WaitedPermits
 from flowfabric.server.settings import Settings
 from support.raw import HEALTH, Door, Line, RawServe, raw_servers
 from support.until import until
@@ -199,3 +199,39 @@ async def test_a_claim_whose_answer_has_no_room_keeps_nothing(serve: RawServe) -
     unread.held -= unread.most
     answer = await take(claim_id="again")
     assert (answer.status, len(answer.body["tasks"])) == (200, 1)
+
+
+async def test_large_claims_need_a_permit_until_their_answer_has_left(serve: RawServe) -> None:
+    connect = await serve()
+    connect.server.large_claims = WaitedPermits("large_claims", 1)
+    greedy, line = await connect(window=NARROW), await connect()
+    for _ in range(14):
+        await post(line, "/v1/submit", b'{"kind":"x","input":%s}' % LARGE)
+    asked = {"worker_instance_id": "w-1", "lanes": ["default"], "lease_ttl_ms": 600_000}
+
+    async def take(by: Line, count: int, **more: Any) -> None:
+        body = json.dumps(asked | more | {"max_tasks": count}).encode()
+        head = b"POST /v1/workers/w/tasks HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        await by.send(head + b"content-length: %d\r\n\r\n" % len(body) + body)
+
+    await take(greedy, 17)
+    await until(lambda: connect.server.unread.held)
+    await post(line, "/v1/submit", b'{"kind":"y"}')
+    await take(line, 17)
+    refused = await line.answer()
+    assert (refused.status, refused.headers["retry-after"]) == (429, "1")
+    assert (refused.body["code"], refused.body["retryable"]) == ("resource_exhausted", True)
+    await take(line, 16)  # a few tasks need none
+    answer = await line.answer()
+    assert (answer.status, [task["execution_kind"] for task in answer.body["tasks"]]) == (200, ["y"])
+    await take(line, 17, wait_ms=20_000)  # it waits for the permit, and then for work
+    read = bytearray()
+    while not read.endswith(b"]}"):
+        read += await greedy.reader.read(1_000_000)
+    body = json.loads(read.partition(b"\r\n\r\n")[2])
+    assert [task["input"] for task in body["tasks"]] == ["x" * 1_000_000] * 14
+    await take(greedy, 17)  # whoever waits for work holds no permit
+    assert (await greedy.answer()).body == {"tasks": []}
+    await post(await connect(), "/v1/submit", b'{"kind":"z"}')
+    answer = await line.answer()
+    assert (answer.status, [task["execution_kind"] for task in answer.body["tasks"]]) == (200, ["z"])

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from flowfabric.app.errors import NothingWaits
 from flowfabric.codecs import Codec, encode_value
-from flowfabric.model.contracts.reads import GetExecution, ListWaitpoints, WaitpointView
+from flowfabric.engine import every_waitpoint
+from flowfabric.model.contracts.reads import GetExecution, WaitpointView
 from flowfabric.model.contracts.waiting import ApproveSignal, DeliverSignal
 from flowfabric.model.records import Execution
 from flowfabric.model.state import TERMINAL_STATES
@@ -59,8 +60,8 @@ async def _waitpoint(store: Commands, execution_id: str, name: str, within: floa
     end = clock() + within
     async with store.subscribe([f"execution:{execution_id}"]) as woken:
         while True:
-            page = await store.read(ListWaitpoints(execution_id=execution_id, limit=1_000))
-            takers = _takers(page.waitpoints, name)
+            waitpoints = await every_waitpoint(store, execution_id)
+            takers = _takers(waitpoints, name)
             if len(takers) == 1:
                 return takers[0].waitpoint_id
             if takers:
@@ -69,7 +70,7 @@ async def _waitpoint(store: Commands, execution_id: str, name: str, within: floa
             left = end - clock()
             run = await store.read(GetExecution(execution_id=execution_id))
             if left <= 0 or run.public_state in TERMINAL_STATES:
-                raise _refusal(run, name, page.waitpoints)
+                raise _refusal(run, name, waitpoints)
             await woken.wait(min(left, LOOK_SECONDS))
 
 

@@ -9,7 +9,8 @@ from typing import Final
 from flowfabric.cli.desk import short_id
 from flowfabric.cli.screen import Screen, printable_lines
 from flowfabric.cli.signalling import APPROVE, answer
-from flowfabric.model.contracts.reads import FeedEntry, GetExecution, ListWaitpoints, ReadInbox, WaitpointView
+from flowfabric.engine import every_waitpoint
+from flowfabric.model.contracts.reads import FeedEntry, GetExecution, ReadInbox, WaitpointView
 from flowfabric.model.errors import NotFound
 from flowfabric.model.state import Public
 from flowfabric.storage.base import Commands
@@ -58,7 +59,7 @@ class Questions:
         if event.event != "suspended":
             return
         try:
-            found = (await self._store.read(ListWaitpoints(execution_id=entry.execution_id))).waitpoints
+            found = await every_waitpoint(self._store, entry.execution_id)
         except NotFound:  # it is gone already
             return
         for view in found:

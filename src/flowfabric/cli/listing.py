@@ -13,7 +13,6 @@ from flowfabric.cli.notes import kinds, note, queues_of, remarks
 from flowfabric.cli.screen import CLEAR, Picture, printable, printable_lines
 from flowfabric.model import checks
 from flowfabric.model.contracts.reads import (
-    PAGE_MAX,
     LaneView,
     ListExecutions,
     ListLanes,
@@ -177,8 +176,6 @@ async def every_lane(store: Commands) -> list[LaneView]:
     found: list[LaneView] = []
     while page := await store.read(ListLanes(after=found[-1].lane_id if found else "")):
         found += page
-        if len(page) < PAGE_MAX:
-            break
     return found
 
 
@@ -189,8 +186,6 @@ async def every_worker(store: Commands) -> list[Worker]:
     while page := await store.read(ListWorkers(after=after)):
         found += page
         after = (page[-1].namespace, page[-1].worker_instance_id)
-        if len(page) < PAGE_MAX:
-            break
     return found
 
 

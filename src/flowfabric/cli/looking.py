@@ -15,7 +15,7 @@ from flowfabric.cli.listing import show_waitpoints
 from flowfabric.cli.notes import waits_for_worker
 from flowfabric.cli.screen import printable, printable_lines
 from flowfabric.cli.signalling import answers
-from flowfabric.engine import every_step
+from flowfabric.engine import every_step, every_waitpoint
 from flowfabric.model.contracts.reads import (
     Describe,
     Description,
@@ -24,7 +24,6 @@ from flowfabric.model.contracts.reads import (
     GetSuspension,
     ListAttempts,
     ListedStep,
-    ListWaitpoints,
     WaitpointView,
 )
 from flowfabric.model.kinds import DEFAULT_LANE
@@ -38,7 +37,6 @@ from flowfabric.server.shapes import attempt, present, summary, vector, waitpoin
 
 LONG: Final = 200
 """Values are cut after so many letters, unless all of it is asked for."""
-PAGE: Final = 1_000
 
 
 def add(commands: Any) -> None:
@@ -74,7 +72,7 @@ async def _ask(desk: Desk, execution_id: str) -> Everything:
         payload=await read(GetPayload(execution_id=execution_id)),
         attempts=await read(ListAttempts(execution_id=execution_id)),
         suspension=await read(GetSuspension(execution_id=execution_id)),
-        waitpoints=(await read(ListWaitpoints(execution_id=execution_id, limit=PAGE))).waitpoints,
+        waitpoints=await every_waitpoint(desk.store, execution_id),
         steps=tuple([each async for each in every_step(desk.store, execution_id, MAX_STEP_BYTES_IN_PAGE)]),
         result=(await read(GetResult(execution_id=execution_id))).result,
     )
@@ -227,8 +225,7 @@ async def explain(desk: Desk) -> int:
     if elsewhere:
         _indented(desk, printable(elsewhere))
     if told.state is Public.SUSPENDED:
-        page = await desk.store.read(ListWaitpoints(execution_id=execution_id, limit=PAGE))
-        for view, line in answers(desk, page.waitpoints):
+        for view, line in answers(desk, await every_waitpoint(desk.store, execution_id)):
             if view.message:
                 _indented(desk, f"it asks: {printable_lines(view.message)}")
             _indented(desk, f"answer it with `{line}`")

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from flowfabric.cli.arguments import value_of
 from flowfabric.cli.desk import PAGE, Desk, command, short_id
-from flowfabric.model.contracts.reads import ListWaitpoints, ReadInbox, WaitpointView
+from flowfabric.engine import every_waitpoint
+from flowfabric.model.contracts.reads import ReadInbox, WaitpointView
 from flowfabric.model.errors import NotFound, invalid
 from flowfabric.model.ids import SHORTEST_PREFIX
 from flowfabric.worker.steps import SLEEPING
@@ -118,10 +119,9 @@ async def _either(desk: Desk, text: str) -> tuple[str, str]:
 
 async def _waitpoint(desk: Desk, execution_id: str, text: str) -> str:
     """Return the waitpoint that is meant by its id, the beginning of that, or its key."""
-    page = await desk.store.read(ListWaitpoints(execution_id=execution_id, limit=PAGE))
     found = [
         each.waitpoint_id
-        for each in page.waitpoints
+        for each in await every_waitpoint(desk.store, execution_id)
         if text == each.waitpoint_key or _names(text, each.waitpoint_id)
     ]
     if not found:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from flowfabric.model.contracts.lease import Claim, Claimed, Release
@@ -14,6 +15,7 @@ from flowfabric.model.records import Execution
 from flowfabric.model.state import Phase
 from flowfabric.storage.base import Commands, Waits
 
+Look = Callable[[Commands, Claim], Awaitable[Claimed]]
 LOOK_SECONDS: Final = 5.0
 """How often a waiter looks although nothing woke it."""
 
@@ -31,23 +33,8 @@ class _Deadline:
         return max(0.0, self._end - self._loop.time())
 
 
-async def claim_when_ready(store: Commands, claim: Claim, wait_ms: int = 0) -> Claimed:
-    """Claim; when there is nothing, wait for something. A caller that goes away leaves no lease behind."""
-    if not wait_ms:
-        return await _claim(store, claim)
-    if isinstance(store, Waits):
-        return await store.claim_within(claim, wait_ms)
-    deadline = _Deadline(wait_ms)
-    async with store.subscribe([f"lane:{lane}" for lane in claim.lanes]) as woken:
-        while True:
-            claimed = await _claim(store, claim)
-            left = deadline.left()
-            if claimed.tasks or not left:
-                return claimed
-            await woken.wait(min(left, LOOK_SECONDS))
-
-
-async def _claim(store: Commands, claim: Claim) -> Claimed:
+async def claim_now(store: Commands, claim: Claim) -> Claimed:
+    """Claim what there is. A caller that goes away leaves no lease behind."""
     claiming = asyncio.ensure_future(store.apply(claim))
     try:
         return await asyncio.shield(claiming)
@@ -56,6 +43,27 @@ async def _claim(store: Commands, claim: Claim) -> Claimed:
         _BACKGROUND.add(giving_back)
         giving_back.add_done_callback(_BACKGROUND.discard)
         raise
+
+
+async def claim_when_ready(store: Commands, claim: Claim, wait_ms: int = 0) -> Claimed:
+    """Claim; when there is nothing, wait for something. A caller that goes away leaves no lease behind."""
+    if wait_ms and isinstance(store, Waits):
+        return await store.claim_within(claim, wait_ms)
+    return await claim_by_looking(store, claim, wait_ms, claim_now)
+
+
+async def claim_by_looking(store: Commands, claim: Claim, wait_ms: int, look: Look) -> Claimed:
+    """Claim as `claim_when_ready` does; `look` is how one attempt is made."""
+    if not wait_ms:
+        return await look(store, claim)
+    deadline = _Deadline(wait_ms)
+    async with store.subscribe([f"lane:{lane}" for lane in claim.lanes]) as woken:
+        while True:
+            claimed = await look(store, claim)
+            left = deadline.left()
+            if claimed.tasks or not left:
+                return claimed
+            await woken.wait(min(left, LOOK_SECONDS))
 
 
 _BACKGROUND: Final[set[asyncio.Future[None]]] = set()

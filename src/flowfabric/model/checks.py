@@ -15,6 +15,7 @@ from flowfabric.model.limits import (
     MAX_CAPABILITIES,
     MAX_CAPABILITY_BYTES,
     MAX_INT,
+    MAX_KIND_BYTES_PER_CLAIM,
     MAX_KINDS_PER_CLAIM,
     MAX_LANE_BYTES,
     MAX_NAME_BYTES,
@@ -99,8 +100,10 @@ def kinds(names: tuple[str, ...] | None) -> None:
     """Check the kinds that a worker takes; None is any."""
     if names is not None and len(names) > MAX_KINDS_PER_CLAIM:
         raise invalid("kinds", f"name at most {MAX_KINDS_PER_CLAIM} kinds, or leave them out for any")
-    for each in names or ():
-        name("kinds", each)
+    size = sum(len(name("kinds", each).encode()) for each in names or ())
+    if size > MAX_KIND_BYTES_PER_CLAIM:
+        problem = f"the names have {size} bytes; at most {MAX_KIND_BYTES_PER_CLAIM} are allowed"
+        raise invalid("kinds", f"{problem}: name fewer kinds, or leave them out for any")
 
 
 def integer(field: str, value: object, low: int = 0, high: int = MAX_INT) -> int:

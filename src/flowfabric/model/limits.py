@@ -79,9 +79,11 @@ MIN_LEASE_TTL_MS: Final = 1_000
 MAX_LEASE_TTL_MS: Final = 3_600_000
 MAX_GRANT_TTL_MS: Final = 60_000
 LIVENESS_MS: Final = 30_000
+"""How long a worker counts as alive after a claim when it did not register."""
 MAX_LIVENESS_MS: Final = 3_600_000
 MAX_KINDS_PER_CLAIM: Final = 1_000
-"""How long a worker counts as alive after a claim when it did not register."""
+MAX_KIND_BYTES_PER_CLAIM: Final = 65_536
+"""Of all names of kinds that one claim or one registration carries."""
 
 SUSPEND_MEMO_GRACE_MS: Final = 60_000
 SUSPEND_MEMO_MAX_MS: Final = 604_800_000

@@ -29,11 +29,16 @@ GLANCES: Final = 4
 
 
 class Answer(Struct, frozen=True):
-    """A JSON answer; `raw` replaces the value by bytes, `pieces` by a source of them, `response` by something live."""
+    """A JSON answer.
+
+    `raw` replaces the value by bytes, `parts` by bytes each part of which is let go when it has left, `pieces` by a
+    source of bytes, and `response` by something live.
+    """
 
     value: Any = None
     status: int = 200
     raw: bytes | None = None
+    parts: list[bytes] | None = None
     content_type: str = "application/json"
     headers: tuple[tuple[str, str], ...] = ()
     pieces: AsyncGenerator[bytes, None] | None = None

@@ -53,7 +53,7 @@ from flowfabric.server.call import Answer, Call
 from flowfabric.server.cursors import queue_name, read_place, write_place
 from flowfabric.server.errors import HttpError, bad_request
 from flowfabric.server.fences import seen_by
-from flowfabric.server.listing import read_list
+from flowfabric.server.listing import Listing, Names, read_list, read_names
 from flowfabric.server.pieces import in_pieces, paged_answer
 from flowfabric.server.routing import Endpoint
 
@@ -162,8 +162,12 @@ async def _asked(call: Call, route: Endpoint, question: Question[Any]) -> Any:
 
 
 async def _read(call: Call, question: Question[Any]) -> Any:
-    if isinstance(question, ListExecutions | ListQueue):
+    if isinstance(question, Listing):
         return await read_list(call, question)
+    if isinstance(question, Names):
+        return (await read_names(call, question))[0]
+    if isinstance(question, ListAttempts | ObserveSignals):
+        return await call.server.live.read_large(call.read(question))
     return await call.read(question)
 
 

@@ -58,26 +58,29 @@ class Outgoing:
         self._connection: Connection | None = scope.get(CONNECTION)
         self._status = answer.status
         self._pieces = answer.pieces
-        self._data = b""
+        self._parts: list[bytes] = []
         self._headers = _headers(answer, request_id)
         if answer.status != 204 and answer.pieces is None:
-            self._data = answer.raw if answer.raw is not None else encode(answer.value)
-            self._headers.append((b"content-length", str(len(self._data)).encode()))
+            self._parts = answer.parts if answer.parts is not None else [_whole(answer)]
+        self._size = sum(map(len, self._parts))
+        if answer.status != 204 and answer.pieces is None:
+            self._headers.append((b"content-length", str(self._size).encode()))
         # What has changed something is told in any case.
         if scope["method"] == "GET" and self._connection is not None:
-            self._connection.unread.check(len(self._data))
+            self._connection.unread.check(self._size)
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         """Send it, and return when it has left."""
         await send({"type": "http.response.start", "status": self._status, "headers": self._headers})
-        if self._head or (self._pieces is None and len(self._data) <= CHUNK):
-            await send({"type": "http.response.body", "body": b"" if self._head else self._data})
+        if self._head or (self._pieces is None and self._size <= CHUNK):
+            await send({"type": "http.response.body", "body": b"" if self._head else b"".join(self._parts)})
             return
-        async for piece in _only(self._data) if self._pieces is None else self._pieces:
-            with owing(self._connection, len(piece)):
-                await self._put(send, memoryview(piece))
-            if self._connection is not None and self._connection.lost:
-                break
+        with owing(self._connection, self._size):
+            async for piece in _each(self._parts) if self._pieces is None else self._pieces:
+                with owing(self._connection, len(piece) if self._pieces is not None else 0):
+                    await self._put(send, memoryview(piece))
+                if self._connection is not None and self._connection.lost:
+                    break
         if self._connection is not None:
             await self._connection.flushed()
         await send({"type": "http.response.body", "body": b""})
@@ -88,8 +91,15 @@ class Outgoing:
             await send({"type": "http.response.body", "body": data[at : at + CHUNK], "more_body": True})
 
 
-async def _only(data: bytes) -> AsyncIterator[bytes]:
-    yield data
+def _whole(answer: Answer) -> bytes:
+    return answer.raw if answer.raw is not None else encode(answer.value)
+
+
+async def _each(parts: list[bytes]) -> AsyncIterator[bytes]:
+    """Take parts out of their list, the first one first."""
+    parts.reverse()
+    while parts:
+        yield parts.pop()
 
 
 def _headers(answer: Answer, request_id: str) -> Headers:

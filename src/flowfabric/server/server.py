@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from flowfabric.engine import Engine
 from flowfabric.engine.kinds import KindCache
@@ -17,7 +17,7 @@ from flowfabric.server.cors import Cors
 from flowfabric.server.gate import Gate, Unfinished
 from flowfabric.server.live import Live
 from flowfabric.server.metered import metered
-from flowfabric.server.permits import Permits
+from flowfabric.server.permits import Permits, WaitedPermits
 from flowfabric.server.revocation import Revocation
 from flowfabric.server.roles import Need, Principal
 from flowfabric.server.routes import load_routes
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from flowfabric.server.tracing import Tracing
 
 R = TypeVar("R")
+LARGE_CLAIMS: Final = 4
+"""How many claims of many tasks are on their way at once: together their inputs may be large."""
 
 
 class Server:
@@ -73,6 +75,7 @@ class Server:
         self.stopping = asyncio.Event()
         """Set when the server begins to shut down: what waits or streams without end watches it."""
         self.stream_ops = Permits("stream_ops", self.settings.max_stream_ops)
+        self.large_claims = WaitedPermits("large_claims", LARGE_CLAIMS)
         self.unread = Unread()
         self.unfinished = Unfinished()
         self.tally = Tally()

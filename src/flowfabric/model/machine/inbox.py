@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from flowfabric.model.conditions import required_signal_names
 from flowfabric.model.contracts.lease import SignalView
 from flowfabric.model.contracts.reads import (
@@ -21,6 +23,9 @@ from flowfabric.model.machine.workspace import Workspace, step
 from flowfabric.model.records import Suspension, Waitpoint
 from flowfabric.model.state import Phase
 from flowfabric.model.tokens import fingerprint
+
+FEWEST: Final = 17
+"""How many waitpoints are looked at in one go, however few are asked for."""
 
 
 @step(GetSuspension)
@@ -62,11 +67,16 @@ def list_waitpoints(space: Workspace, question: ListWaitpoints) -> WaitpointPage
     if suspension is not None and run.lifecycle_phase is Phase.SUSPENDED:
         named.update(waitpoints_of(suspension))
     ids = sorted(waitpoint_id for waitpoint_id in named if waitpoint_id > question.after)
-    found: list[Waitpoint | None] = space.several(
-        "waitpoint", ((run.execution_id, waitpoint_id) for waitpoint_id in ids)
-    )
-    open_ones = [waitpoint for waitpoint in found if waitpoint is not None and is_open(waitpoint, space.now)]
-    shown = open_ones[: min(max(question.limit, 1), PAGE_MAX)]
+    limit = min(max(question.limit, 1), PAGE_MAX)
+    open_ones: list[Waitpoint] = []
+    at_once = max(limit + 1, FEWEST)  # one more than was asked for tells that there are more
+    for at in range(0, len(ids), at_once):
+        keys = ((run.execution_id, waitpoint_id) for waitpoint_id in ids[at : at + at_once])
+        found: list[Waitpoint | None] = space.several("waitpoint", keys)
+        open_ones += [each for each in found if each is not None and is_open(each, space.now)]
+        if len(open_ones) > limit:
+            break
+    shown = open_ones[:limit]
     return WaitpointPage(
         tuple(_waitpoint_view(run.execution_id, waitpoint, suspension) for waitpoint in shown),
         shown[-1].waitpoint_id if len(shown) < len(open_ones) else "",

@@ -26,6 +26,7 @@ from flowfabric.server.forms import (
     path_uuid,
     to_bytes,
 )
+from flowfabric.server.listing import read_list
 from flowfabric.server.roles import Need
 from flowfabric.server.routing import LARGE, endpoint
 from flowfabric.server.shapes import execution_not_found, present, vector, waitpoint
@@ -175,10 +176,10 @@ class WaitpointQuery(Struct, frozen=True):
 
 @endpoint("GET", "/v1/executions/{id}/pending-waitpoints", Need.READ, classic=True, query=WaitpointQuery)
 async def pending_waitpoints(call: Call) -> Answer:
-    """List the open waitpoints of an execution, by id."""
+    """List the open waitpoints of an execution, by id; `after` the last one until there are none."""
     after = path_uuid("after", call.query.after) if call.query.after else ""
     question = ListWaitpoints(execution_id=call.execution_id, after=after, limit=call.query.limit)
-    page = await call.read(question)
+    page = await read_list(call, question)
     return Answer([waitpoint(view) for view in page.waitpoints])
 
 

@@ -122,7 +122,7 @@ async def close_waitpoint(call: Call) -> Answer:
 @endpoint("GET", "/v1/executions/{id}/signals", Need.READ)
 async def signals(call: Call) -> Answer:
     """List the signals that ended the last suspension of the current attempt."""
-    found = await call.read(ObserveSignals(execution_id=call.execution_id))
+    found = await call.server.live.read_large(call.read(ObserveSignals(execution_id=call.execution_id)))
     return Answer({"signals": render.signals(found)})
 
 

@@ -25,6 +25,7 @@ from flowfabric.model.records import Worker
 from flowfabric.model.state import Public
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.cursors import read_cursor, write_cursor
+from flowfabric.server.listing import FIRST, read_names, read_page
 from flowfabric.server.roles import Need
 from flowfabric.server.routing import endpoint
 from flowfabric.server.shapes import present, waitpoint
@@ -46,12 +47,17 @@ async def lanes(call: Call) -> Answer:
     now = call.store.now()
     limit, after = call.query.limit, call.query.cursor
     asked = min(limit + 1, PAGE_MAX)
-    configured = (name for name in call.server.settings.lanes if name > after)
+    question = ListLanes(namespace=call.principal.namespace, after=after, limit=asked)
+    found, more = await read_names(call, question)
+    configured = [
+        name
+        for name in call.server.settings.lanes
+        if name > after and not (more and name > found[-1].lane_id)  # its turn comes on a later page
+    ]
     known = {name: LaneView(name, (), 0, 0, "") for name in configured}
-    found = await call.read(ListLanes(namespace=call.principal.namespace, after=after, limit=asked))
     known |= {lane.lane_id: lane for lane in found}
     page = [known[name] for name in sorted(known)][:limit]
-    more = len(known) > limit or len(found) == PAGE_MAX
+    more = more or len(known) > limit
     shown = [
         {
             "lane_id": lane.lane_id,
@@ -71,11 +77,10 @@ async def workers(call: Call) -> Answer:
     bound = call.principal.namespace
     after, _, instance = call.query.cursor.rpartition(" ")  # no instance has a blank in its name
     asked = min(call.query.limit + 1, PAGE_MAX)
-    found = await call.read(ListWorkers(namespace=bound, after=(after, instance), limit=asked))
+    found, more = await read_names(call, ListWorkers(namespace=bound, after=(after, instance), limit=asked))
     page = found[: call.query.limit]
     ids = tuple(worker.worker_instance_id for worker in page)
     held = await call.read(CountLeases(worker_instance_ids=ids, namespace=bound))
-    more = len(found) > len(page) or len(found) == PAGE_MAX
     cursor = f"{page[-1].namespace} {page[-1].worker_instance_id}" if more else None
     shown = [_worker(worker, leases) for worker, leases in zip(page, held, strict=True)]
     return Answer({"workers": shown, "next_cursor": cursor})
@@ -106,20 +111,24 @@ class InboxQuery(Struct, frozen=True):
 @endpoint("GET", "/v1/waitpoints", Need.READ, query=InboxQuery, bound=True)
 async def inbox(call: Call) -> Answer:
     """List every open waitpoint, the oldest first; never a token."""
-    page = await call.read(
-        ReadInbox(
-            namespace=call.principal.namespace, after=read_cursor(_INBOX, call.query.cursor),
-            limit=call.query.limit,
-        )
+    question = ReadInbox(
+        namespace=call.principal.namespace, after=read_cursor(_INBOX, call.query.cursor),
+        limit=call.query.limit,
     )  # fmt: skip
+    return Answer(await call.server.live.read_large(_letters(call, question)))
+
+
+async def _letters(call: Call, question: ReadInbox) -> dict[str, Any]:
+    page = await read_page(call, question)
     now = call.store.now()
-    shown = await asyncio.gather(*(_letter(call, view, now) for view in page.waitpoints))
-    return Answer(
-        {
-            "waitpoints": [each for each in shown if each is not None],
-            "next_cursor": write_cursor(_INBOX, page.next),
-        }
-    )
+    shown: list[dict[str, Any] | None] = []
+    for at in range(0, len(page.waitpoints), FIRST):  # their executions may be large, too
+        few = page.waitpoints[at : at + FIRST]
+        shown += await asyncio.gather(*(_letter(call, view, now) for view in few))
+    return {
+        "waitpoints": [each for each in shown if each is not None],
+        "next_cursor": write_cursor(_INBOX, page.next),
+    }
 
 
 async def _letter(call: Call, view: WaitpointView, now: int) -> dict[str, Any] | None:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
-from flowfabric.engine import wait_until_ended
+from flowfabric.engine import every_waitpoint, wait_until_ended
 from flowfabric.model.contracts.reads import (
     Describe,
     Description,
@@ -18,15 +18,16 @@ from flowfabric.model.contracts.reads import (
     GetSuspension,
     ListAttempts,
     ListSteps,
-    ListWaitpoints,
     ReadHistory,
+    WaitpointView,
 )
 from flowfabric.model.limits import MAX_RESULT_BYTES
 from flowfabric.model.records import Attempt, Execution, Suspension
 from flowfabric.model.state import Eligibility, Ownership, Phase, Public
-from flowfabric.server.call import Answer, Call, Stopping
+from flowfabric.server.call import Answer, Call, Stopping, encode
 from flowfabric.server.cursors import read_cursor, write_cursor
 from flowfabric.server.fences import seen_by
+from flowfabric.server.listing import read_list
 from flowfabric.server.render import embedded, json_or_base64
 from flowfabric.server.roles import Need
 from flowfabric.server.routing import endpoint
@@ -35,18 +36,27 @@ from flowfabric.server.shapes import attempt, event, present, summary, vector, w
 _EVENTS = "event"
 MAX_RESULTS_BYTES: Final = 4 * MAX_RESULT_BYTES
 """How many bytes of results the attempts of one detail may show."""
+MAX_DETAILS_BYTES: Final = 262_144
+"""How many characters of details its attempts may show, and how many its waitpoints."""
 
 
 @endpoint("GET", "/v1/executions/{id}/detail", Need.READ)
 async def detail(call: Call) -> Answer:
-    """Show everything about an execution; of more than 1000 steps the first, and of steps no results."""
-    execution_id = call.execution_id
-    described, payload, attempts, suspension, waits, steps = await asyncio.gather(
+    """Show everything about an execution; of more than 1000 steps the first, and of steps no results.
+
+    Where attempts or waitpoints have details of more than 256 KiB in all, older attempts and later waitpoints are shown
+    without theirs.
+    """
+    return await call.server.live.read_large(_detail(call, call.execution_id))
+
+
+async def _detail(call: Call, execution_id: str) -> Answer:
+    described, payload, attempts, suspension, waitpoints, steps = await asyncio.gather(
         call.read(Describe(execution_id=execution_id)),
         call.read(GetPayload(execution_id=execution_id)),
         call.read(ListAttempts(execution_id=execution_id)),
         call.read(GetSuspension(execution_id=execution_id)),
-        call.read(ListWaitpoints(execution_id=execution_id, limit=1_000)),
+        every_waitpoint(call.store, execution_id),
         call.read(ListSteps(execution_id=execution_id)),
     )
     described, attempts = seen_by(call.principal, (described, attempts))
@@ -56,22 +66,34 @@ async def detail(call: Call) -> Answer:
         "policy": embedded(payload.policy_json) if payload.policy_json else {},
         "attempts": await _attempts(call, execution_id, attempts),
         "suspension": _suspension(suspension) if suspension is not None else None,
-        "waitpoints": [waitpoint(view) | {"reason": view.reason_code} for view in waits.waitpoints],
+        "waitpoints": _waitpoints(waitpoints),
         "steps": [
             {"name": step.name, "at": step.at, "call_index": step.call_index, "size": step.size}
             for step in steps.steps
         ],
         "because": _because(described),
     }
-    return Answer(shown)
+    return Answer(raw=encode(shown))
+
+
+def _waitpoints(found: Sequence[WaitpointView]) -> list[dict[str, Any]]:
+    shown: list[dict[str, Any]] = []
+    room = MAX_DETAILS_BYTES
+    for view in found:
+        room -= len(view.details)
+        shown.append(
+            waitpoint(view if room >= 0 else replace(view, details="")) | {"reason": view.reason_code}
+        )
+    return shown
 
 
 async def _attempts(call: Call, execution_id: str, attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
     """Show attempts; those that completed keep their results, also after a replay, of which the newest are shown."""
     shown: list[dict[str, Any]] = []
-    room = MAX_RESULTS_BYTES
+    room, details = MAX_RESULTS_BYTES, MAX_DETAILS_BYTES
     for each in reversed(attempts):
-        shape = attempt(each)
+        details -= len(each.failure_detail)
+        shape = attempt(each if details >= 0 else replace(each, failure_detail=""))
         if each.ended_by == "complete" and room > 0:
             found = (await call.read(GetResult(execution_id=execution_id, attempt_index=each.index))).result
             if found is not None and len(found.data) <= room:
@@ -166,7 +188,7 @@ async def history(call: Call) -> Answer:
     """Return what happened to an execution, in order."""
     after = read_cursor(_EVENTS, call.query.cursor)
     question = ReadHistory(execution_id=call.execution_id, after=after, limit=call.query.limit)
-    page = seen_by(call.principal, await call.read(question))
+    page = seen_by(call.principal, await read_list(call, question))
     events = [event(line) for line in page.events]
     return Answer({"events": events, "next_cursor": write_cursor(_EVENTS, page.next)})
 

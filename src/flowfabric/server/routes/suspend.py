@@ -8,9 +8,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
+from flowfabric.engine import every_waitpoint
 from flowfabric.model.condition_json import parse_condition
 from flowfabric.model.conditions import Condition, friendly_condition, list_condition, referenced_keys
-from flowfabric.model.contracts.reads import ListWaitpoints
 from flowfabric.model.contracts.waiting import (
     Binding,
     CreateWaitpoint,
@@ -20,7 +20,6 @@ from flowfabric.model.contracts.waiting import (
     Suspended,
 )
 from flowfabric.model.errors import invalid
-from flowfabric.model.limits import MAX_PENDING_WAITPOINTS
 from flowfabric.server import render
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.forms import Integer, Ms, Uuid, optional_json
@@ -90,8 +89,8 @@ async def _pending_key(call: Call, body: Suspension) -> str:
     """Look up the key of a waitpoint made ahead, where signals on it are to be counted."""
     if body.use_waitpoint_id is None or body.waitpoint_key or not body.distinct:
         return body.waitpoint_key or ""
-    page = await call.read(ListWaitpoints(execution_id=call.execution_id, limit=MAX_PENDING_WAITPOINTS))
-    keys = [w.waitpoint_key for w in page.waitpoints if w.waitpoint_id == body.use_waitpoint_id]
+    found = await call.server.live.read_large(every_waitpoint(call.store, call.execution_id))
+    keys = [w.waitpoint_key for w in found if w.waitpoint_id == body.use_waitpoint_id]
     # One that is not open is refused by the suspension itself, in its own words; any key will do for that.
     return keys[0] if keys else generated_key(body.use_waitpoint_id)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from flowfabric.engine import claim_when_ready
+from flowfabric.engine import claim_by_looking, claim_now
 from flowfabric.model import checks
 from flowfabric.model.contracts.base import Fence
 from flowfabric.model.contracts.lease import Claim, Claimed, Release, Renew, Renewed, StepView, Task
@@ -19,10 +22,15 @@ from flowfabric.server.errors import HttpError, bad_request, refused_item
 from flowfabric.server.forms import Integer, fence_of
 from flowfabric.server.roles import Need
 from flowfabric.server.routing import endpoint
+from flowfabric.storage.base import Commands
 from flowfabric.storage.minting import new_uuid
 
 MAX_WAIT_MS: Final = 30_000
 MAX_RENEWALS: Final = 256
+FEW_TASKS: Final = 16
+"""A claim of more tasks than these needs a permit."""
+PERMIT_SECONDS: Final = 1.0
+"""How long a claim waits for its permit at least."""
 
 
 class TaskRequest(Struct, frozen=True):
@@ -54,16 +62,27 @@ async def take_tasks(call: Call) -> Answer:
         namespace=call.namespace(asked.namespace) if bound or asked.namespace is not None else "",
         lease_ttl_ms=asked.lease_ttl_ms, claim_id=asked.claim_id or "",
     )  # fmt: skip
-    claimed = await _claim(call, claim, asked.wait_ms)
-    data = encode({"tasks": [task_shape(task) for task in claimed.tasks]})
+    tasks = list((await _claim(call, claim, asked.wait_ms)).tasks)
+    claimed = Claimed(tuple(replace(task, input=b"", resume_signals=(), steps=()) for task in tasks))
+    parts = _parts(tasks)
     try:
-        call.check_room(len(data))
+        call.check_room(sum(map(len, parts)))
     except HttpError:
         if not asked.claim_id:  # else a repeat gets the same
             await _give_back(call, claimed)
         raise
     call.server.tally.note(claim, claimed)
-    return Answer(raw=data)
+    return Answer(parts=parts)
+
+
+def _parts(tasks: list[Task]) -> list[bytes]:
+    """Write the answer part by part, and let go of each task as it is written: together they may be large."""
+    parts = [b'{"tasks":[']
+    tasks.reverse()
+    while tasks:
+        parts.append(encode(task_shape(tasks.pop())))
+        parts.append(b"," if tasks else b"]}")
+    return parts if len(parts) > 1 else [b'{"tasks":[]}']
 
 
 async def _give_back(call: Call, claimed: Claimed) -> None:
@@ -71,14 +90,29 @@ async def _give_back(call: Call, claimed: Claimed) -> None:
 
 
 async def _claim(call: Call, claim: Claim, wait_ms: int) -> Claimed:
+    look = claim_now
+    if claim.max_tasks > FEW_TASKS:
+        end = asyncio.get_running_loop().time() + max(wait_ms / 1000, PERMIT_SECONDS)
+        look = partial(_claim_many, call, end)
     if not wait_ms:
-        return await claim_when_ready(call.store, claim)
+        return await look(call.store, claim)
     try:
         return await call.while_connected(
-            claim_when_ready(call.store, claim, wait_ms), partial(_give_back, call)
+            claim_by_looking(call.store, claim, wait_ms, look), partial(_give_back, call)
         )
     except Stopping:
         return Claimed(())
+
+
+async def _claim_many(call: Call, end: float, store: Commands, claim: Claim) -> Claimed:
+    """Claim with a permit, which is held until the answer has left; whoever waits for work holds none."""
+    left = max(end - asyncio.get_running_loop().time(), PERMIT_SECONDS)
+    async with AsyncExitStack() as held:
+        await held.enter_async_context(call.server.large_claims.hold(left))
+        claimed = await claim_now(store, claim)
+        if claimed.tasks:
+            call.held.push_async_exit(held.pop_all())
+        return claimed
 
 
 def task_shape(task: Task) -> dict[str, Any]:
