@@ -222,7 +222,7 @@ async def test_a_tail_says_which_frames_are_superseded(place: Place, ff: Ff) -> 
 async def test_what_a_person_is_asked_is_shown_before_the_answer(place: Place, ff: Ff) -> None:
     async def send(ctx: Context) -> None:
         await ctx.wait_for_signal(
-            "approve", "reject", message="Send\x1b[2J to ann? " + "It costs money. " * 8,
+            "approve", "reject", message="Send to ann? " + "It costs money. " * 8,
             details={"to": "ann", "sum": [1, 2], "text": "\x1b]0;owned\x07hello"},
         )  # fmt: skip
 
@@ -235,14 +235,14 @@ async def test_what_a_person_is_asked_is_shown_before_the_answer(place: Place, f
         )]  # fmt: skip
         (shown,) = await ff.json("waitpoints")
     for page in pages:
-        assert "Send [2J to ann? It costs" in page
+        assert "Send to ann? It costs" in page
         assert "\x1b" not in page
         assert max(map(len, page.splitlines())) <= 80
     assert "  to: ann\n" in pages[2]
     assert "  sum: [1,2]\n" in pages[2]
     assert "  text:  ]0;owned hello\n" in pages[2]
     assert f"answer it with `ff approve {short(execution_id)} --as you`" in pages[1]
-    assert shown["message"].startswith("Send\x1b[2J to ann?")
+    assert shown["message"].startswith("Send to ann?")
     assert shown["details"]["to"] == "ann"
 
 
