@@ -48,7 +48,6 @@ async def test_bodies_that_do_not_end_are_bounded_in_all(serve: RawServe) -> Non
 @pytest.mark.parametrize(
     ("head", "text"),
     [
-        ("GET /livez HTTP/1.1\r\n", "needs a Host header"),
         ("GET /livez HTTP/1.1\r\nhost: a\r\nhost: a\r\n", "more than one Host header"),
         (
             "GET /livez HTTP/1.1\r\nhost: a\r\nauthorization: x\r\nauthorization: y\r\n",
@@ -68,12 +67,6 @@ async def test_heads_that_could_be_read_in_two_ways_are_refused(
     answer = await line.answer()
     assert answer.status == 400
     assert text in answer.body["error"]
-
-
-async def test_a_request_of_http_1_0_needs_no_host(serve: RawServe) -> None:
-    line = await (await serve())()
-    await line.send(b"GET /livez HTTP/1.0\r\n\r\n")
-    assert (await line.answer()).status == 200
 
 
 async def test_a_reader_that_leaves_is_no_defect(serve: RawServe, caplog: pytest.LogCaptureFixture) -> None:

@@ -266,8 +266,6 @@ class LimitedProtocol(HttpToolsProtocol):
         for name in _ONCE:
             if names.count(name) > 1:
                 self._stop(400, f"more than one {name.decode().title()} header", "bad_request")
-        if b"host" not in names and not older:
-            self._stop(400, "a request of HTTP/1.1 needs a Host header", "bad_request")
         if b"transfer-encoding" in names:
             if older:
                 self._stop(400, "HTTP/1.0 has no Transfer-Encoding", "bad_request")
