@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -14,7 +15,7 @@ from flowfabric.model.contracts.waiting import ApproveSignal, DeliverSignal
 from flowfabric.model.errors import InvalidInput
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker import Retry, StepMismatch, SyncContext, WaitTimeout
-from support.working import Context, Place
+from support.working import Context, Place, place_on
 
 AT_ONCE = {"retry_policy": {"max_retries": 3, "backoff": {"type": "fixed", "delay_ms": 0}}}
 NO_RETRY = {"retry_policy": {"max_retries": 0}}
@@ -501,7 +502,7 @@ async def test_an_approval_link_is_a_page_of_a_server(place: Place) -> None:
         assert await place.result(id_) == "ann"
 
 
-async def test_an_approval_link_stays_the_same_and_brings_choice_and_comment(place: Place) -> None:
+async def test_an_approval_link_stays_the_same_and_brings_choice_and_comment(tmp_path: Path) -> None:
     links: list[str] = []
     shown = asyncio.Event()
 
@@ -512,9 +513,7 @@ async def test_an_approval_link_stays_the_same_and_brings_choice_and_comment(pla
         answer = await ctx.wait_for_signal("approve", "reject", waitpoint=waitpoint)
         return [answer.name, answer.payload, answer.source]
 
-    if place.name != "http":
-        return  # only a server has pages; the test above shows what the others say
-    async with place.runtime(ask):
+    async with place_on("http", tmp_path) as place, place.runtime(ask):
         id_ = await place.submit("ask", policy=NO_RETRY)
         await asyncio.wait_for(shown.wait(), 10)
         async with asyncio.timeout(20), place.behind.subscribe([f"execution:{id_}"]) as woken:

@@ -14,7 +14,7 @@ from typing import Final
 
 from flowfabric.model.contracts.reads import ListKids
 from flowfabric.model.contracts.upkeep import RotateSecret, SeedSecret
-from flowfabric.model.errors import FlowFabricError, InvalidInput, invalid
+from flowfabric.model.errors import FlowFabricError, InvalidInput, StoreUnusable, invalid
 from flowfabric.model.tokens import SEED_SECRET_LENGTH, AlreadySeeded
 from flowfabric.storage.base import Upkeep
 
@@ -43,6 +43,8 @@ async def seed(store: Upkeep, secret_hex: str = "") -> bool:
             same = await _same_secret(store, kid, secret_hex)
         except InvalidInput:
             continue  # rotated since we looked: compare with the new one
+        except StoreUnusable:
+            return True  # it can only be read: nothing is installed, and nothing compared
         if not same:
             log.warning(
                 "%s differs from the stored secret (kid=%s, mismatched_partitions=%d, total_partitions=%d); the "

@@ -18,7 +18,7 @@ from flowfabric.model.machine.lease import waitpoints_of
 from flowfabric.model.machine.secrets import keyring
 from flowfabric.model.machine.workspace import Workspace, step
 from flowfabric.model.records import VERSION, AccessToken, Execution, Suspension, Waitpoint
-from flowfabric.model.state import Phase
+from flowfabric.model.state import AttemptState, Ownership, Phase
 from flowfabric.model.tokens import derived_keys, sign
 
 
@@ -71,12 +71,21 @@ def sign_link(space: Workspace, question: SignLink) -> Signed:
     suspension: Suspension | None = space.get("suspension", run.execution_id)
     current = suspension is not None and suspension.suspension_id == waitpoint.suspension_id
     reason = suspension.reason_code if suspension is not None and current else ""
-    outlived = waitpoint.state == "pending" and waitpoint.attempt_index != run.attempt.index
+    outlived = waitpoint.state == "pending" and not _may_be_used(run, waitpoint, space.now)
     return Signed(
         kid, signature, state, waitpoint.created_at, reason, waitpoint.message, waitpoint.details,
         run.execution_kind, run.namespace, outlived,
         _successor(space, run, waitpoint, suspension) if outlived else "",
     )  # fmt: skip
+
+
+def _may_be_used(run: Execution, waitpoint: Waitpoint, now: int) -> bool:
+    """Whether the attempt that made a waitpoint ahead can still wait on it: it runs, waits, or will be resumed."""
+    if waitpoint.attempt_index != run.attempt.index:
+        return False
+    if run.lifecycle_phase is Phase.ACTIVE:
+        return run.ownership_state is Ownership.LEASED and run.lease_expires_at > now
+    return run.attempt_state not in {AttemptState.PENDING_RETRY, AttemptState.PENDING_REPLAY}
 
 
 def _successor(space: Workspace, run: Execution, waitpoint: Waitpoint, suspension: Suspension | None) -> str:

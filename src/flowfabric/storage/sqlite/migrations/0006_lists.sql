@@ -8,7 +8,7 @@ update step set
     call_index = packed(rec, 1), at = packed(rec, 3), encoding = packed(rec, 4), size = packed(rec, 5);
 create index step_order on step (k, call_index, name, at, encoding, size);
 
--- Every list of executions, and the inbox, has an index for each namespace, so that what others have shortens no page.
+-- Lists of a namespace, by state, flow, tag or id, and its inbox have indexes of their own: what others have shortens no page.
 
 create index execution_namespace on execution (namespace, state, k);
 create index execution_namespace_flow on execution (namespace, flow_id, k) where flow_id is not null;
