@@ -221,6 +221,18 @@ async def test_ff_looks_at_a_file_that_it_may_not_write(reachable: Path) -> None
     assert "is read-only: it can be looked at, but not changed" in refused.err
 
 
+async def test_a_secret_of_the_environment_keeps_nobody_from_reading(
+    reachable: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FF_WAITPOINT_HMAC_SECRET", "ab" * 32)
+    await (await open_store(str(reachable))).close()
+    (made,) = await filled(reachable, 1)
+    with read_only(reachable):
+        store = await open_store(str(reachable))
+        assert [run.execution_id for run in (await store.read(ListExecutions())).runs] == [made]
+        await store.close()
+
+
 async def test_what_another_user_writes_is_read_at_once(reachable: Path) -> None:
     writer = await SqliteStore.open(reachable)
     ff = Driver(writer, ManualClock())
