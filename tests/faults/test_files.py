@@ -22,6 +22,7 @@ from flowfabric.model.contracts.lease import Cancel
 from flowfabric.model.contracts.reads import Describe, ListExecutions, ListLanes
 from flowfabric.model.errors import FlowFabricError, PartitionMismatch, StoreClosed, StoreUnusable
 from flowfabric.model.ids import Partitions
+from flowfabric.storage import open_store
 from flowfabric.storage.sql.codec import decode, encode
 from flowfabric.storage.sqlite import SqliteStore, connection
 from support.clock import ManualClock
