@@ -12,7 +12,7 @@ from bench.settings import Settings
 from bench.spans import Found, Meter
 from bench.work import LANE
 from flowfabric import FlowFabric
-from flowfabric.model.contracts.reads import ListLanes
+from flowfabric.model.operations.lane import ListLanes
 from flowfabric.model.state import Public
 from flowfabric.storage.base import Commands
 

@@ -11,10 +11,13 @@ from bench.servers import admins, cpu_seconds
 from bench.settings import Report, Settings
 from bench.waits import deliver, suspend
 from bench.work import claim_of, creation, run_loop
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.lease import Complete, Fail, Renew, RetryScheduled, Task
-from flowfabric.model.contracts.streams import AppendFrames, FrameInput, PutStep
+from flowfabric.model.command import Command
 from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.operations.claim import Task
+from flowfabric.model.operations.finish import Complete, Fail, RetryScheduled
+from flowfabric.model.operations.lease import Renew
+from flowfabric.model.operations.step import PutStep
+from flowfabric.model.operations.stream import AppendFrames, FrameInput
 from flowfabric.storage.base import Upkeep
 
 R = TypeVar("R")

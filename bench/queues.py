@@ -8,7 +8,8 @@ from typing import Protocol, TypeVar
 
 from bench.settings import Settings
 from bench.work import claim_of, creation
-from flowfabric.model.contracts.lease import Complete, Completed, Task
+from flowfabric.model.operations.claim import Task
+from flowfabric.model.operations.finish import Complete, Completed
 from flowfabric.storage.base import Commands
 
 T = TypeVar("T")

@@ -22,7 +22,7 @@ from bench.settings import Report, Settings
 from bench.spans import Found, Meter, Span
 from bench.work import claim_of, creation, run_loop
 from flowfabric.engine.waiting import claim_when_ready
-from flowfabric.model.contracts.lease import Complete
+from flowfabric.model.operations.finish import Complete
 from flowfabric.storage.base import Commands
 
 IDLE_ROUNDS = 100

@@ -11,7 +11,7 @@ from bench.settings import Report, Settings
 from bench.waits import deliver, suspend
 from bench.work import claim_of, creation, run_loop
 from flowfabric.engine import claim_when_ready
-from flowfabric.model.contracts.lease import Complete
+from flowfabric.model.operations.finish import Complete
 from flowfabric.storage.base import Commands
 
 ASLEEP_SECONDS = 0.003

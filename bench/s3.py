@@ -12,8 +12,10 @@ from bench.servers import server_cpu_seconds
 from bench.settings import Report, Settings
 from bench.work import claim_of, creation, run_loop
 from flowfabric.engine import Engine, claim_when_ready
-from flowfabric.model.contracts.lease import Complete, Renew, Task
 from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.operations.claim import Task
+from flowfabric.model.operations.finish import Complete
+from flowfabric.model.operations.lease import Renew
 from flowfabric.storage.base import Commands
 
 TASK_SECONDS = 5.0

@@ -11,7 +11,7 @@ from bench.measures import median, quantile
 from bench.places import Place, fresh
 from bench.settings import Report, Settings
 from bench.work import claim_of, creation, run_loop
-from flowfabric.model.contracts.lease import Complete
+from flowfabric.model.operations.finish import Complete
 from flowfabric.storage.base import Upkeep
 
 SETS = 10

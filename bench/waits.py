@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from flowfabric.model.conditions import Condition, Node, single
-from flowfabric.model.contracts.lease import Task
-from flowfabric.model.contracts.waiting import Binding, DeliverSignal, Suspend, Suspended
+from flowfabric.model.operations.claim import Task
+from flowfabric.model.operations.signal import DeliverSignal
+from flowfabric.model.operations.suspend import Binding, Suspend, Suspended
 from flowfabric.storage.minting import new_uuid
 
 

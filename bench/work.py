@@ -7,8 +7,8 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from flowfabric.model import ids
-from flowfabric.model.contracts.create import CreateExecution
-from flowfabric.model.contracts.lease import Claim
+from flowfabric.model.operations.claim import Claim
+from flowfabric.model.operations.create import CreateExecution
 from flowfabric.storage.base import Commands
 from flowfabric.storage.minting import new_uuid
 

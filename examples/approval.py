@@ -10,10 +10,12 @@ import uuid
 from flowfabric import Engine, open_store
 from flowfabric.engine import claim_when_ready
 from flowfabric.model.conditions import single
-from flowfabric.model.contracts.create import CreateExecution
-from flowfabric.model.contracts.lease import Claim, Complete, Task
-from flowfabric.model.contracts.waiting import Binding, DeliverSignal, Suspend, Suspended
 from flowfabric.model.ids import spread
+from flowfabric.model.operations.claim import Claim, Task
+from flowfabric.model.operations.create import CreateExecution
+from flowfabric.model.operations.finish import Complete
+from flowfabric.model.operations.signal import DeliverSignal
+from flowfabric.model.operations.suspend import Binding, Suspend, Suspended
 from flowfabric.storage.base import Commands
 
 

@@ -8,11 +8,12 @@ import sys
 import uuid
 
 from flowfabric import Engine, open_store
-from flowfabric.model.contracts.create import CreateExecution
-from flowfabric.model.contracts.lease import Claim, Complete
-from flowfabric.model.contracts.reads import GetResult
-from flowfabric.model.contracts.streams import PutStep
 from flowfabric.model.ids import spread
+from flowfabric.model.operations.claim import Claim
+from flowfabric.model.operations.create import CreateExecution
+from flowfabric.model.operations.finish import Complete
+from flowfabric.model.operations.read import GetResult
+from flowfabric.model.operations.step import PutStep
 
 
 async def main(path: str) -> None:

@@ -9,13 +9,11 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 from flowfabric.model import errors, state
-from flowfabric.model.contracts import access, create, kinds, lease, reads, streams, upkeep, waiting
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.machine.workspace import decidable
+from flowfabric.model.command import Command
+from flowfabric.model.operations.catalog import AREAS, decidable
 from flowfabric.model.transitions import TRANSITIONS, Target, Transition
 from flowfabric.server import openapi
 from tools import api_pages
@@ -24,7 +22,6 @@ from tools.cli_page import commands
 
 FOLDER: Final = Path(__file__).parents[1] / "docs" / "reference"
 NOTE: Final = "<!-- Written by `make docs` from the code; change the code instead. -->\n"
-MODULES: Final[tuple[ModuleType, ...]] = (create, lease, waiting, streams, upkeep, reads, access, kinds)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -178,7 +175,7 @@ def fields_of(kind: type) -> list[Field]:
     """Read the fields of a struct from its source, its own first and the inherited ones after."""
     found: dict[str, Field] = {}
     for base in kind.__mro__:
-        if base.__module__.startswith("flowfabric.model.contracts"):
+        if base.__module__.startswith(("flowfabric.model.operations", "flowfabric.model.command")):
             for field in _own_fields(base):
                 found.setdefault(field.name, field)
     return list(found.values())
@@ -235,7 +232,7 @@ def operations() -> str:
         " `store.read`. Every field is given by name; times are milliseconds, sizes are bytes.\n"
     )
     parts = [intro]
-    for module in MODULES:
+    for module in AREAS:
         here = sorted((kind for kind in kinds if kind.__module__ == module.__name__), key=_line)
         parts += [f"## {(module.__doc__ or '').splitlines()[0].rstrip('.')}\n", f"In `{module.__name__}`.\n"]
         parts += [_operation(kind) for kind in here]

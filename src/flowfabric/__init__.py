@@ -13,7 +13,7 @@
     print(await run.result())
 
 Below that lies the storage boundary: `open_store`, `Engine`, and the commands and questions of
-`flowfabric.model.contracts`.
+`flowfabric.model.operations`.
 """
 
 from flowfabric import errors

@@ -1,4 +1,4 @@
-"""The commands and questions that programs below the app send most; all are in `flowfabric.model.contracts`.
+"""The commands and questions that programs below the app send most; all are in `flowfabric.model.operations`.
 
 ::
 
@@ -13,60 +13,29 @@ Answers are in the modules of the commands that they belong to.
 """
 
 from flowfabric.engine import claim_when_ready, tail_when_ready, wait_until_ended
-from flowfabric.model.contracts.base import Fence
-from flowfabric.model.contracts.create import (
-    ChangePriority,
-    CreateExecution,
-    Pause,
-    PauseLane,
-    Replay,
-    RevokeLease,
-    SetTags,
-    Unpause,
-    UnpauseLane,
-)
-from flowfabric.model.contracts.kinds import DeleteKind, GetKind, ListKinds, PublishKind
-from flowfabric.model.contracts.lease import (
-    Cancel,
-    Claim,
-    Complete,
-    Delay,
-    Fail,
-    Release,
-    Renew,
-    UpdateProgress,
-)
-from flowfabric.model.contracts.reads import (
-    Describe,
-    GetExecution,
-    GetResult,
-    GetStep,
-    GetSuspension,
-    ListWaitpoints,
-    ReadHistory,
-    ReadInbox,
-    ReadStream,
-    ReadToken,
-    TailStream,
-)
-from flowfabric.model.contracts.streams import AppendFrames, FrameInput, PutStep
-from flowfabric.model.contracts.upkeep import (
-    HeartbeatWorker,
-    MarkWorkerDead,
-    RegisterWorker,
-    RotateSecret,
-    SeedSecret,
-)
-from flowfabric.model.contracts.waiting import (
-    ApproveSignal,
-    Binding,
+from flowfabric.model.command import Fence
+from flowfabric.model.ids import spread
+from flowfabric.model.operations.access_secret import RotateSecret, SeedSecret
+from flowfabric.model.operations.claim import Claim
+from flowfabric.model.operations.create import CreateExecution
+from flowfabric.model.operations.finish import Cancel, Complete, Delay, Fail
+from flowfabric.model.operations.kind import DeleteKind, GetKind, ListKinds, PublishKind
+from flowfabric.model.operations.lane import PauseLane, UnpauseLane
+from flowfabric.model.operations.lease import Release, Renew, RevokeLease, UpdateProgress
+from flowfabric.model.operations.operate import ChangePriority, Pause, Replay, SetTags, Unpause
+from flowfabric.model.operations.read import Describe, GetExecution, GetResult, ReadHistory
+from flowfabric.model.operations.signal import ApproveSignal, DeliverSignal, ReadInbox
+from flowfabric.model.operations.step import GetStep, PutStep
+from flowfabric.model.operations.stream import AppendFrames, FrameInput, ReadStream, TailStream
+from flowfabric.model.operations.suspend import Binding, Suspend
+from flowfabric.model.operations.suspend_resume import GetSuspension, ResumeExecution
+from flowfabric.model.operations.suspend_waitpoint import (
     CloseWaitpoint,
     CreateWaitpoint,
-    DeliverSignal,
-    ResumeExecution,
-    Suspend,
+    ListWaitpoints,
+    ReadToken,
 )
-from flowfabric.model.ids import spread
+from flowfabric.model.operations.worker import HeartbeatWorker, MarkWorkerDead, RegisterWorker
 
 __all__ = [
     "AppendFrames",

@@ -10,10 +10,10 @@ import pytest
 
 from flowfabric import FlowFabric
 from flowfabric.app.publishing import Publisher
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.kinds import GetKind, ListKinds, PublishKind, Unchanged
-from flowfabric.model.contracts.reads import Describe, GetPayload
+from flowfabric.model.command import Command
 from flowfabric.model.errors import NotFound, StoreBusy
+from flowfabric.model.operations.kind import GetKind, ListKinds, PublishKind, Unchanged
+from flowfabric.model.operations.read import Describe, GetPayload
 from flowfabric.model.records import Execution
 from flowfabric.storage.memory import MemoryStore
 from support.face import Face

@@ -20,9 +20,9 @@ from flowfabric.app import (
 )
 from flowfabric.engine.timers import Timers
 from flowfabric.errors import InvalidToken
-from flowfabric.model.contracts.create import CreateExecution
 from flowfabric.model.errors import Conflict, InvalidInput, NotFound
 from flowfabric.model.ids import spread
+from flowfabric.model.operations.create import CreateExecution
 from support.driver import new_uuid
 from support.face import Face
 

@@ -7,9 +7,11 @@ from pathlib import Path
 
 from flowfabric import Context, FlowFabric
 from flowfabric.app import AttemptStarted, Frame, Run, Superseded
-from flowfabric.model.contracts.lease import Release, Task
-from flowfabric.model.contracts.streams import AppendFrames, FrameInput, PutStep
-from flowfabric.model.contracts.waiting import ResumeExecution
+from flowfabric.model.operations.claim import Task
+from flowfabric.model.operations.lease import Release
+from flowfabric.model.operations.step import PutStep
+from flowfabric.model.operations.stream import AppendFrames, FrameInput
+from flowfabric.model.operations.suspend_resume import ResumeExecution
 from support.face import Face
 
 Item = Frame | AttemptStarted | Superseded

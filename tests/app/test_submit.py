@@ -9,8 +9,9 @@ import pytest
 
 from flowfabric.app import SubmitRefused
 from flowfabric.codecs import JSON
-from flowfabric.model.contracts.reads import Describe, GetPayload, ListExecutions
 from flowfabric.model.errors import InvalidInput
+from flowfabric.model.operations.read import Describe, GetPayload
+from flowfabric.model.operations.read_list import ListExecutions
 from flowfabric.model.records import Execution
 from support.face import Face
 

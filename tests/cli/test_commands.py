@@ -8,9 +8,10 @@ import signal
 import sys
 from typing import Any
 
-from flowfabric.model.contracts.create import CreateExecution
-from flowfabric.model.contracts.lease import Claim, Release
 from flowfabric.model.ids import spread
+from flowfabric.model.operations.claim import Claim
+from flowfabric.model.operations.create import CreateExecution
+from flowfabric.model.operations.lease import Release
 from flowfabric.worker import Context
 from support.commands import Ff
 from support.driver import new_uuid

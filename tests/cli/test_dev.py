@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from flowfabric.engine import tail_when_ready
-from flowfabric.model.contracts.reads import TailStream
+from flowfabric.model.operations.stream import TailStream
 from support.commands import Ff
 from support.serving import Backend
 from support.valkey import ValkeyServer

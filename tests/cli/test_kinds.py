@@ -10,10 +10,11 @@ import pytest
 
 from flowfabric import FlowFabric
 from flowfabric.cli.arguments import check_input
-from flowfabric.model.contracts.kinds import GetKind, PublishKind
-from flowfabric.model.contracts.reads import GetPayload, ListExecutions
-from flowfabric.model.contracts.upkeep import RegisterWorker
 from flowfabric.model.errors import InvalidInput
+from flowfabric.model.operations.kind import GetKind, PublishKind
+from flowfabric.model.operations.read import GetPayload
+from flowfabric.model.operations.read_list import ListExecutions
+from flowfabric.model.operations.worker import RegisterWorker
 from flowfabric.model.records import Kind
 from flowfabric.storage.memory import MemoryStore
 from support.commands import Ff

@@ -12,8 +12,8 @@ from flowfabric.cli.asking import Questions
 from flowfabric.cli.narrator import Narrator
 from flowfabric.cli.screen import Screen
 from flowfabric.model.conditions import list_condition
-from flowfabric.model.contracts.reads import FeedEntry
-from flowfabric.model.contracts.streams import PutStep
+from flowfabric.model.operations.read_list import FeedEntry
+from flowfabric.model.operations.step import PutStep
 from support.clock import ManualClock
 from support.driver import Driver
 from support.frames import append

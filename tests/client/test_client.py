@@ -13,23 +13,19 @@ from flowfabric.client import batches as batching
 from flowfabric.client import client as client_module
 from flowfabric.client.transport import Reply, Request
 from flowfabric.engine import claim_when_ready, tail_when_ready, wait_until_ended
-from flowfabric.model.contracts.access import CreateToken
-from flowfabric.model.contracts.create import Created, CreateExecution, Pause
-from flowfabric.model.contracts.lease import Claim, Complete, Renew, Renewed
-from flowfabric.model.contracts.reads import (
-    Describe,
-    GetPayload,
-    GetResult,
-    ListExecutions,
-    ListLeases,
-    ListWorkers,
-    ReadFeed,
-    ReadToken,
-    TailStream,
-)
-from flowfabric.model.contracts.upkeep import Marked, MarkWorkerDead
 from flowfabric.model.errors import FlowFabricError, Unauthorized
 from flowfabric.model.ids import Partitions, spread
+from flowfabric.model.operations.access import CreateToken
+from flowfabric.model.operations.claim import Claim
+from flowfabric.model.operations.create import Created, CreateExecution
+from flowfabric.model.operations.finish import Complete
+from flowfabric.model.operations.lease import ListLeases, Renew, Renewed
+from flowfabric.model.operations.operate import Pause
+from flowfabric.model.operations.read import Describe, GetPayload, GetResult
+from flowfabric.model.operations.read_list import ListExecutions, ReadFeed
+from flowfabric.model.operations.stream import TailStream
+from flowfabric.model.operations.suspend_waitpoint import ReadToken
+from flowfabric.model.operations.worker import ListWorkers, Marked, MarkWorkerDead
 from flowfabric.server.auth import digest
 from flowfabric.storage.base import Waits
 from flowfabric.storage.sqlite import SqliteStore

@@ -11,8 +11,8 @@ from aiohttp import web
 from flowfabric.client import HttpClient
 from flowfabric.client.address import read_address
 from flowfabric.client.failures import failure
-from flowfabric.model.contracts.reads import ListLanes
 from flowfabric.model.errors import BY_CODE, FlowFabricError, Unauthorized, from_code
+from flowfabric.model.operations.lane import ListLanes
 from flowfabric.server.errors import from_engine
 from flowfabric.storage.sqlite import SqliteStore
 from support.over_http import served

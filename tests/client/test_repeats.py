@@ -10,11 +10,12 @@ import pytest
 from aiohttp import web
 
 from flowfabric.client import HttpClient, Limits
-from flowfabric.model.contracts.create import Created, CreateExecution, Duplicate
-from flowfabric.model.contracts.lease import Claim, Complete, Completed
-from flowfabric.model.contracts.reads import ListLanes
-from flowfabric.model.contracts.streams import AppendFrames, FrameInput
 from flowfabric.model.errors import FlowFabricError, ResourceExhausted, StoreBusy, Unreachable
+from flowfabric.model.operations.claim import Claim
+from flowfabric.model.operations.create import Created, CreateExecution, Duplicate
+from flowfabric.model.operations.finish import Complete, Completed
+from flowfabric.model.operations.lane import ListLanes
+from flowfabric.model.operations.stream import AppendFrames, FrameInput
 from support.driver import Driver, new_uuid
 from support.frames import payloads, read
 from support.over_http import OverHttp

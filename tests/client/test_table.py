@@ -8,8 +8,8 @@ import pytest
 
 from flowfabric.client.operations import NOT_OFFERED, OPERATIONS
 from flowfabric.client.questions import PATHS, answer_type
-from flowfabric.model.contracts import access, create, kinds, lease, reads, streams, upkeep, waiting
-from flowfabric.model.contracts.base import Command
+from flowfabric.model.command import Command
+from flowfabric.model.operations.catalog import decidable
 from flowfabric.server.records import QUESTIONS
 from flowfabric.server.routes import load_routes
 from flowfabric.server.routing import endpoints
@@ -26,14 +26,7 @@ STAY_INSIDE = {
 
 
 def every_command() -> set[type[Command[Any]]]:
-    modules = (access, create, kinds, lease, reads, streams, upkeep, waiting)
-    return {
-        kind
-        for module in modules
-        for name, kind in vars(module).items()
-        if isinstance(kind, type) and issubclass(kind, Command) and kind.__module__ == module.__name__
-        and not name.startswith("_") and name not in {"Question", "ExecutionQuestion"}
-    }  # fmt: skip
+    return set(decidable())
 
 
 def test_every_operation_is_in_one_table() -> None:

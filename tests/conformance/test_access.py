@@ -6,9 +6,9 @@ import hashlib
 
 import pytest
 
-from flowfabric.model.contracts.access import CreateToken, DeleteToken, ListTokens, SignLink
-from flowfabric.model.contracts.upkeep import RotateSecret
 from flowfabric.model.limits import MAX_TOKENS
+from flowfabric.model.operations.access import CreateToken, DeleteToken, ListTokens, SignLink
+from flowfabric.model.operations.access_secret import RotateSecret
 from flowfabric.storage.minting import new_uuid
 from support.driver import Driver
 from support.waiting import refused, suspended

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from flowfabric.model import limits
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.create import Created, CreateExecution, Duplicate
-from flowfabric.model.contracts.lease import Claim, Claimed, Complete, Completed, Fail, Renew, Renewed
-from flowfabric.model.contracts.reads import ListLeases
+from flowfabric.model.command import Command
 from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.operations.claim import Claim, Claimed
+from flowfabric.model.operations.create import Created, CreateExecution, Duplicate
+from flowfabric.model.operations.finish import Complete, Completed, Fail
+from flowfabric.model.operations.lease import ListLeases, Renew, Renewed
 from flowfabric.model.state import Public
 from support.driver import Driver, new_uuid
 

@@ -8,11 +8,15 @@ from typing import Any
 import pytest
 
 from flowfabric.model import limits
-from flowfabric.model.contracts.base import Fence
-from flowfabric.model.contracts.create import ChangePriority, CreateExecution, PauseLane, Replay, UnpauseLane
-from flowfabric.model.contracts.lease import Claim, IssueClaimGrant, IssueReclaimGrant, Release, Renew, Task
-from flowfabric.model.contracts.reads import ListAttempts
-from flowfabric.model.contracts.upkeep import MarkLeaseExpired, PromoteDelayed
+from flowfabric.model.command import Fence
+from flowfabric.model.operations.claim import Claim, Task
+from flowfabric.model.operations.create import CreateExecution
+from flowfabric.model.operations.grant import IssueClaimGrant, IssueReclaimGrant
+from flowfabric.model.operations.lane import PauseLane, UnpauseLane
+from flowfabric.model.operations.lease import Release, Renew
+from flowfabric.model.operations.operate import ChangePriority, Replay
+from flowfabric.model.operations.read import ListAttempts
+from flowfabric.model.operations.timer import MarkLeaseExpired, PromoteDelayed
 from support import scenes
 from support.driver import LEASE, Driver, new_uuid
 from support.expect import refuses, untouched

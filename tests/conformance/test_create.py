@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from flowfabric.model import limits
-from flowfabric.model.contracts.create import Created, CreateExecution, Duplicate
-from flowfabric.model.contracts.reads import Describe, GetPayload
-from flowfabric.model.contracts.upkeep import Purge
 from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.operations.create import Created, CreateExecution, Duplicate
+from flowfabric.model.operations.read import Describe, GetPayload
+from flowfabric.model.operations.timer import Purge
 from flowfabric.model.state import Public
 from support import scenes
 from support.driver import Driver, new_uuid

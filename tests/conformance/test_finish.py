@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from flowfabric.model import limits
-from flowfabric.model.contracts.base import NO_FENCE, Fence
-from flowfabric.model.contracts.create import Cancelled, Replay
-from flowfabric.model.contracts.lease import (
+from flowfabric.model.command import NO_FENCE, Fence
+from flowfabric.model.operations.claim import Task
+from flowfabric.model.operations.finish import (
     Cancel,
+    Cancelled,
     Complete,
     Completed,
     Delay,
@@ -18,18 +19,15 @@ from flowfabric.model.contracts.lease import (
     Fail,
     Moved,
     RetryScheduled,
-    Task,
     TerminalFailed,
     WaitChildren,
 )
-from flowfabric.model.contracts.reads import (
-    GetResult,
-    GetSuspension,
-    ListAttempts,
-    ListWaitpoints,
-    ReadStream,
-)
-from flowfabric.model.contracts.upkeep import MarkLeaseExpired, PromoteDelayed
+from flowfabric.model.operations.operate import Replay
+from flowfabric.model.operations.read import GetResult, ListAttempts
+from flowfabric.model.operations.stream import ReadStream
+from flowfabric.model.operations.suspend_resume import GetSuspension
+from flowfabric.model.operations.suspend_waitpoint import ListWaitpoints
+from flowfabric.model.operations.timer import MarkLeaseExpired, PromoteDelayed
 from flowfabric.model.state import Public
 from support import scenes
 from support.driver import LEASE, Driver, new_uuid

@@ -7,12 +7,23 @@ from typing import Any
 
 import pytest
 
-from flowfabric.model.contracts.base import NO_FENCE, OPERATOR_OVERRIDE, Fence
-from flowfabric.model.contracts.create import AlreadySatisfied, Revoked, RevokeLease
-from flowfabric.model.contracts.lease import Cancel, Completed, Release, Released, Renew, Renewed, Task
-from flowfabric.model.contracts.reads import ListLeases, ReadStream
-from flowfabric.model.contracts.upkeep import LoseDeadLease, MarkedExpired, MarkLeaseExpired, MarkWorkerDead
+from flowfabric.model.command import NO_FENCE, OPERATOR_OVERRIDE, Fence
 from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.operations.claim import Task
+from flowfabric.model.operations.finish import Cancel, Completed
+from flowfabric.model.operations.lease import (
+    AlreadySatisfied,
+    ListLeases,
+    Release,
+    Released,
+    Renew,
+    Renewed,
+    Revoked,
+    RevokeLease,
+)
+from flowfabric.model.operations.stream import ReadStream
+from flowfabric.model.operations.timer import LoseDeadLease, MarkedExpired, MarkLeaseExpired
+from flowfabric.model.operations.worker import MarkWorkerDead
 from support import scenes
 from support.driver import LEASE, Driver, new_uuid
 from support.expect import refused, refuses, untouched

@@ -7,9 +7,8 @@ from typing import Any, Final
 
 import pytest
 
-from flowfabric.model.contracts.base import Fence
-from flowfabric.model.contracts.create import AlreadySatisfied, Block, Pause, Replay
-from flowfabric.model.contracts.lease import (
+from flowfabric.model.command import Fence
+from flowfabric.model.operations.grant import (
     ClaimGranted,
     ClaimResumed,
     GrantAndClaim,
@@ -17,7 +16,10 @@ from flowfabric.model.contracts.lease import (
     IssueReclaimGrant,
     Reclaim,
 )
-from flowfabric.model.contracts.upkeep import (
+from flowfabric.model.operations.lease import AlreadySatisfied
+from flowfabric.model.operations.operate import Block, Pause, Replay
+from flowfabric.model.operations.suspend_resume import ResumeExecution
+from flowfabric.model.operations.timer import (
     ExpireExecution,
     ExpireSuspension,
     MarkedExpired,
@@ -25,7 +27,6 @@ from flowfabric.model.contracts.upkeep import (
     PromoteDelayed,
     Swept,
 )
-from flowfabric.model.contracts.waiting import ResumeExecution
 from support import scenes
 from support.driver import LEASE, Driver, new_uuid
 from support.expect import refused, refuses

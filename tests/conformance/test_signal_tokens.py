@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from flowfabric.model.contracts.upkeep import RotateSecret
-from flowfabric.model.contracts.waiting import OpenWaitpoint
+from flowfabric.model.operations.access_secret import RotateSecret
+from flowfabric.model.operations.suspend_waitpoint import OpenWaitpoint
 from support.driver import SECRET, Driver, new_uuid
 from support.waiting import (
     BUFFERED,

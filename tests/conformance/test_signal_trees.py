@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flowfabric.model.contracts.reads import ObserveSignals
+from flowfabric.model.operations.signal import ObserveSignals
 from support.driver import Driver
 from support.waiting import (
     APPENDED,

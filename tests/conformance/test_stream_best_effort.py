@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flowfabric.model.contracts.lease import Task
+from flowfabric.model.operations.claim import Task
 from support.driver import Driver
 from support.frames import append, numbered, patch, payloads, read, stream_record, tail
 

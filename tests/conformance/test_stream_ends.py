@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from flowfabric.model.contracts.create import RevokeLease
-from flowfabric.model.contracts.lease import Cancel, Delay, Task
-from flowfabric.model.contracts.upkeep import ExpireExecution, LoseDeadLease, MarkLeaseExpired, PromoteDelayed
+from flowfabric.model.operations.claim import Task
+from flowfabric.model.operations.finish import Cancel, Delay
+from flowfabric.model.operations.lease import RevokeLease
+from flowfabric.model.operations.timer import ExpireExecution, LoseDeadLease, MarkLeaseExpired, PromoteDelayed
 from support.driver import LEASE, Driver
 from support.frames import append, payloads, read, tail
 from support.waiting import let_go, suspend

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from flowfabric.engine.superseded import Supersession
-from flowfabric.model.contracts.create import Replay
-from flowfabric.model.contracts.lease import Task
-from flowfabric.model.contracts.streams import PutStep
 from flowfabric.model.ids import parse_entry_id
 from flowfabric.model.limits import MAX_STREAM_LEASES
+from flowfabric.model.operations.claim import Task
+from flowfabric.model.operations.operate import Replay
+from flowfabric.model.operations.step import PutStep
 from flowfabric.model.superseded import Superseded, lease_of
 from support.driver import Driver
 from support.frames import append, frames, read, stream_record, tail

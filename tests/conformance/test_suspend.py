@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from flowfabric.model.command import NO_FENCE
 from flowfabric.model.conditions import Condition, list_condition, operator_only, timeout_only
-from flowfabric.model.contracts.base import NO_FENCE
-from flowfabric.model.contracts.create import SetTags
-from flowfabric.model.contracts.lease import Renew
-from flowfabric.model.contracts.reads import GetSuspension, ListAttempts
-from flowfabric.model.contracts.waiting import SatisfiedAtOnce
 from flowfabric.model.limits import SUSPEND_MEMO_MAX_MS
+from flowfabric.model.operations.lease import Renew
+from flowfabric.model.operations.operate import SetTags
+from flowfabric.model.operations.read import ListAttempts
+from flowfabric.model.operations.suspend import SatisfiedAtOnce
+from flowfabric.model.operations.suspend_resume import GetSuspension
 from flowfabric.model.state import Life
 from support.driver import Driver, new_uuid
 from support.waiting import (

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from flowfabric.model.command import NO_FENCE, Fence
 from flowfabric.model.condition_json import parse_condition
 from flowfabric.model.conditions import Condition, list_condition, operator_only, single, timeout_only
-from flowfabric.model.contracts.base import NO_FENCE, Fence
-from flowfabric.model.contracts.create import RevokeLease
-from flowfabric.model.contracts.waiting import Binding, CloseWaitpoint, Suspend
 from flowfabric.model.errors import InvalidInput
 from flowfabric.model.limits import MAX_INT
+from flowfabric.model.operations.lease import RevokeLease
+from flowfabric.model.operations.suspend import Binding, Suspend
+from flowfabric.model.operations.suspend_waitpoint import CloseWaitpoint
 from support.driver import LEASE, Driver, new_uuid
 from support.waiting import (
     all_of,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flowfabric.model.contracts.upkeep import ExpireExecution
+from flowfabric.model.operations.timer import ExpireExecution
 from support.driver import Driver
 from support.waiting import ended, held, open_waitpoints, refused, suspend, suspended
 

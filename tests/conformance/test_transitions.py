@@ -8,10 +8,14 @@ from typing import Any, Final
 import pytest
 
 from flowfabric.model import state, transitions
-from flowfabric.model.contracts.create import Replay, RevokeLease, Unblock, Unpause
-from flowfabric.model.contracts.lease import Release
-from flowfabric.model.contracts.upkeep import ExpireSuspension, LoseDeadLease, MarkWorkerDead, PromoteDelayed
-from flowfabric.model.contracts.waiting import Binding, CreateWaitpoint, DeliverSignal, ResumeExecution
+from flowfabric.model.operations.lease import Release, RevokeLease
+from flowfabric.model.operations.operate import Replay, Unblock, Unpause
+from flowfabric.model.operations.signal import DeliverSignal
+from flowfabric.model.operations.suspend import Binding
+from flowfabric.model.operations.suspend_resume import ResumeExecution
+from flowfabric.model.operations.suspend_waitpoint import CreateWaitpoint
+from flowfabric.model.operations.timer import ExpireSuspension, LoseDeadLease, PromoteDelayed
+from flowfabric.model.operations.worker import MarkWorkerDead
 from flowfabric.model.state import Vector, is_legal
 from flowfabric.model.transitions import TRANSITIONS, Transition
 from support import scenes

@@ -7,20 +7,14 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from flowfabric.model.contracts.create import (
-    Block,
-    CreateExecution,
-    Pause,
-    PauseLane,
-    Replay,
-    RevokeLease,
-    Unblock,
-    Unpause,
-    UnpauseLane,
-)
-from flowfabric.model.contracts.lease import Cancel, Claim, Claimed, Delay, Task
-from flowfabric.model.contracts.upkeep import ExpireExecution, MarkLeaseExpired, PromoteDelayed
 from flowfabric.model.ids import partition_in
+from flowfabric.model.operations.claim import Claim, Claimed, Task
+from flowfabric.model.operations.create import CreateExecution
+from flowfabric.model.operations.finish import Cancel, Delay
+from flowfabric.model.operations.lane import PauseLane, UnpauseLane
+from flowfabric.model.operations.lease import RevokeLease
+from flowfabric.model.operations.operate import Block, Pause, Replay, Unblock, Unpause
+from flowfabric.model.operations.timer import ExpireExecution, MarkLeaseExpired, PromoteDelayed
 from flowfabric.storage.base import Subscription
 from support.driver import LEASE, Driver, new_uuid
 from support.frames import append

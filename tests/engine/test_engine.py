@@ -6,8 +6,8 @@ from pathlib import Path
 
 from flowfabric.engine import Engine, claim_when_ready
 from flowfabric.model import ids
-from flowfabric.model.contracts.create import CreateExecution
-from flowfabric.model.contracts.lease import Claim
+from flowfabric.model.operations.claim import Claim
+from flowfabric.model.operations.create import CreateExecution
 from flowfabric.storage.minting import new_uuid
 from flowfabric.storage.sqlite import SqliteStore
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from flowfabric.engine import Timers
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.lease import Delay
+from flowfabric.model.command import Command
 from flowfabric.model.errors import InternalError
+from flowfabric.model.operations.finish import Delay
 from flowfabric.storage.front import Front
 from support.driver import Driver
 

@@ -10,11 +10,10 @@ import pytest
 from flowfabric.engine import claim_when_ready, tail_when_ready, wait_until_ended
 from flowfabric.engine import waiting as engine_waiting
 from flowfabric.engine.workers import bury
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.lease import Claim
-from flowfabric.model.contracts.reads import TailStream
-from flowfabric.model.contracts.streams import AppendFrames, FrameInput
-from flowfabric.model.contracts.upkeep import Marked, MarkWorkerDead, NotRegistered
+from flowfabric.model.command import Command
+from flowfabric.model.operations.claim import Claim
+from flowfabric.model.operations.stream import AppendFrames, FrameInput, TailStream
+from flowfabric.model.operations.worker import Marked, MarkWorkerDead, NotRegistered
 from support.driver import Driver, new_uuid
 
 LONG = 30_000

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flowfabric import Context, FlowFabric, FlowFabricError, NothingWaits, WaitTimeout
-from flowfabric.model.contracts.reads import ListWaitpoints
+from flowfabric.model.operations.suspend_waitpoint import ListWaitpoints
 from flowfabric.testing import Lab
 from support.shell import blocks, shell
 from support.until import until

@@ -17,11 +17,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from flowfabric.model.contracts.create import CreateExecution, SetTags
-from flowfabric.model.contracts.lease import Cancel
-from flowfabric.model.contracts.reads import Describe, ListExecutions, ListLanes
 from flowfabric.model.errors import FlowFabricError, PartitionMismatch, StoreClosed, StoreUnusable
 from flowfabric.model.ids import Partitions
+from flowfabric.model.operations.create import CreateExecution
+from flowfabric.model.operations.finish import Cancel
+from flowfabric.model.operations.lane import ListLanes
+from flowfabric.model.operations.operate import SetTags
+from flowfabric.model.operations.read import Describe
+from flowfabric.model.operations.read_list import ListExecutions
 from flowfabric.storage import open_store
 from flowfabric.storage.sql.codec import decode, encode
 from flowfabric.storage.sqlite import SqliteStore, connection

@@ -13,10 +13,10 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.streams import AppendFrames
+from flowfabric.model.command import Command
 from flowfabric.model.errors import FlowFabricError, InvalidInput
-from flowfabric.model.machine.workspace import decidable
+from flowfabric.model.operations.catalog import decidable
+from flowfabric.model.operations.stream import AppendFrames
 from support.simulation import open_fleet
 from support.simulation.compare import same_replies
 from support.simulation.draw import Draw

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.create import CreateExecution
+from flowfabric.model.command import Command
 from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.operations.create import CreateExecution
 from flowfabric.storage.sqlite import SqliteStore
 from support.driver import Driver
 from support.faults import Trap, sqlite_fault

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.create import CreateExecution, Pause
-from flowfabric.model.contracts.reads import Question
+from flowfabric.model.command import Command, Question
 from flowfabric.model.errors import FlowFabricError
-from flowfabric.model.machine.workspace import decidable
+from flowfabric.model.operations.catalog import decidable
+from flowfabric.model.operations.create import CreateExecution
+from flowfabric.model.operations.operate import Pause
 from flowfabric.storage.memory import MemoryStore
 from support.clock import ManualClock
 from support.simulation import Disagreement, Fleet, Simulation, open_fleet, run_seed

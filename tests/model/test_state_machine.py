@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.upkeep import SeedSecret
+from flowfabric.model.command import Command
+from flowfabric.model.operations.access_secret import SeedSecret
 from flowfabric.storage.memory import MemoryStore
 from support.clock import ManualClock
 from support.simulation.actions import Action, Apply, Collect, Jump, Many, Sweep

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from flowfabric.model.contracts.reads import ListKids
-from flowfabric.model.contracts.upkeep import RotateSecret
+from flowfabric.model.operations.access_secret import ListKids, RotateSecret
 from flowfabric.server.settings import Settings
 from flowfabric.storage.minting import new_uuid
 from support.server import Api, Reply

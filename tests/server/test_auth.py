@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from flowfabric.model.contracts.access import CreateToken
+from flowfabric.model.operations.access import CreateToken
 from flowfabric.server import auth
 from flowfabric.server.roles import OPENS, Need, Role
 from flowfabric.server.settings import Settings

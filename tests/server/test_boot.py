@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from flowfabric.model.contracts.reads import ListKids
-from flowfabric.model.contracts.upkeep import RotateSecret
 from flowfabric.model.errors import InvalidInput
+from flowfabric.model.operations.access_secret import ListKids, RotateSecret
 from flowfabric.server.server import Server
 from flowfabric.server.settings import Settings
 from flowfabric.storage import open_store, open_unseeded

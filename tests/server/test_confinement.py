@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from flowfabric.model.contracts.reads import ListWaitpoints
+from flowfabric.model.operations.suspend_waitpoint import ListWaitpoints
 from flowfabric.server.examples import BODY_EXAMPLES
 from flowfabric.server.records import MEDIA_TYPE, QUESTIONS
 from flowfabric.server.roles import Need, Role

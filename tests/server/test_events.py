@@ -13,11 +13,12 @@ from urllib.parse import quote, urlsplit
 import aiohttp
 import pytest
 
-from flowfabric.model.contracts.create import Replay
-from flowfabric.model.contracts.lease import Release, Task, UpdateProgress
-from flowfabric.model.contracts.reads import Question
-from flowfabric.model.contracts.upkeep import Purge
+from flowfabric.model.command import Question
 from flowfabric.model.limits import FEED_AFTER_PURGE_MS, MAX_INT
+from flowfabric.model.operations.claim import Task
+from flowfabric.model.operations.lease import Release, UpdateProgress
+from flowfabric.model.operations.operate import Replay
+from flowfabric.model.operations.timer import Purge
 from flowfabric.storage import open_store
 from support.clock import ManualClock
 from support.counting import Asked, counting

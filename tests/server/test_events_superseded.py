@@ -6,9 +6,9 @@ from urllib.parse import quote
 
 import pytest
 
-from flowfabric.model.contracts.create import Replay
-from flowfabric.model.contracts.lease import Task
-from flowfabric.model.contracts.streams import PutStep
+from flowfabric.model.operations.claim import Task
+from flowfabric.model.operations.operate import Replay
+from flowfabric.model.operations.step import PutStep
 from support.clock import ManualClock
 from support.driver import Driver
 from support.frames import append

@@ -8,10 +8,11 @@ from urllib.parse import quote
 
 import pytest
 
-from flowfabric.model.contracts.create import Replay
-from flowfabric.model.contracts.lease import Complete, Task
-from flowfabric.model.contracts.reads import GetExecution
-from flowfabric.model.contracts.streams import PutStep
+from flowfabric.model.operations.claim import Task
+from flowfabric.model.operations.finish import Complete
+from flowfabric.model.operations.operate import Replay
+from flowfabric.model.operations.read import GetExecution
+from flowfabric.model.operations.step import PutStep
 from flowfabric.storage import open_unseeded
 from flowfabric.storage.base import Upkeep
 from support.attack import MIB, attacked

@@ -11,7 +11,7 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from flowfabric.model.contracts.upkeep import RotateSecret
+from flowfabric.model.operations.access_secret import RotateSecret
 from flowfabric.server.links import open_link
 from flowfabric.server.routes.links import LONGEST_MS
 from flowfabric.server.settings import Settings

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flowfabric.model.contracts.upkeep import RotateSecret
+from flowfabric.model.operations.access_secret import RotateSecret
 from flowfabric.server.records import MEDIA_TYPE as RECORDS
 from flowfabric.server.roles import Role
 from flowfabric.storage.minting import new_uuid

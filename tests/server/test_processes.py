@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from flowfabric.model.contracts.create import Created, CreateExecution
-from flowfabric.model.contracts.lease import Completed
-from flowfabric.model.contracts.reads import GetExecution
+from flowfabric.model.operations.create import Created, CreateExecution
+from flowfabric.model.operations.finish import Completed
+from flowfabric.model.operations.read import GetExecution
 from flowfabric.model.state import Public
 from flowfabric.server import sharing
 from flowfabric.server.tally import NAMESPACES, Tally

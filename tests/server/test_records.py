@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from flowfabric.model.contracts.create import Pause, PauseLane, Unpause
-from flowfabric.model.contracts.reads import GetExecution
+from flowfabric.model.operations.lane import PauseLane
+from flowfabric.model.operations.operate import Pause, Unpause
+from flowfabric.model.operations.read import GetExecution
 from flowfabric.server.records import MEDIA_TYPE
 from support.server import Api
 from support.sse import listen

@@ -125,7 +125,7 @@ async def test_operations_have_the_names_that_operators_know(seen: Seen) -> None
 
 
 def _kinds() -> Iterator[type]:
-    from flowfabric.model.machine.workspace import decidable  # noqa: PLC0415 - only here
+    from flowfabric.model.operations.catalog import decidable  # noqa: PLC0415 - only here
 
     yield from decidable()
 

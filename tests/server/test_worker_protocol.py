@@ -14,9 +14,9 @@ from uuid import uuid4
 import aiohttp
 import pytest
 
-from flowfabric.model.contracts.reads import Describe
-from flowfabric.model.contracts.upkeep import SeedSecret
-from flowfabric.model.contracts.waiting import DeliverSignal
+from flowfabric.model.operations.access_secret import SeedSecret
+from flowfabric.model.operations.read import Describe
+from flowfabric.model.operations.signal import DeliverSignal
 from flowfabric.model.state import Phase
 from flowfabric.server.roles import Principal, Role
 from support.server import Api

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from flowfabric.model.contracts.create import PauseLane, RevokeLease, UnpauseLane
-from flowfabric.model.contracts.lease import Complete, Renew
 from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.operations.finish import Complete
+from flowfabric.model.operations.lane import PauseLane, UnpauseLane
+from flowfabric.model.operations.lease import Renew, RevokeLease
 from flowfabric.storage.sqlite import SqliteStore
 from support.clock import ManualClock
 from support.driver import Driver

@@ -6,8 +6,9 @@ import sqlite3
 from pathlib import Path
 
 from flowfabric.engine import every_step
-from flowfabric.model.contracts.reads import ListExecutions, ReadInbox
-from flowfabric.model.contracts.streams import PutStep
+from flowfabric.model.operations.read_list import ListExecutions
+from flowfabric.model.operations.signal import ReadInbox
+from flowfabric.model.operations.step import PutStep
 from flowfabric.model.state import Public
 from flowfabric.storage.sqlite import SqliteStore
 from flowfabric.storage.sqlite.connection import APPLICATION_ID, migrations

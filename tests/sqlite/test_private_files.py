@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from flowfabric.model.contracts.create import CreateExecution
 from flowfabric.model.ids import Partitions, spread
+from flowfabric.model.operations.create import CreateExecution
 from flowfabric.storage.sqlite import SqliteStore
 from flowfabric.storage.sqlite.peers import _folder
 from support.driver import new_uuid

@@ -7,19 +7,12 @@ import uuid
 from typing import Any
 
 from flowfabric.model import ids
-from flowfabric.model.contracts.base import Fence
-from flowfabric.model.contracts.create import Created, CreateExecution
-from flowfabric.model.contracts.lease import (
-    Claim,
-    Complete,
-    Completed,
-    Fail,
-    RetryScheduled,
-    Task,
-    TerminalFailed,
-)
-from flowfabric.model.contracts.reads import Describe, ReadHistory
-from flowfabric.model.contracts.upkeep import SeedSecret
+from flowfabric.model.command import Fence
+from flowfabric.model.operations.access_secret import SeedSecret
+from flowfabric.model.operations.claim import Claim, Task
+from flowfabric.model.operations.create import Created, CreateExecution
+from flowfabric.model.operations.finish import Complete, Completed, Fail, RetryScheduled, TerminalFailed
+from flowfabric.model.operations.read import Describe, ReadHistory
 from flowfabric.model.records import Event, Execution
 from flowfabric.model.transitions import vector_of
 from flowfabric.storage.base import Upkeep

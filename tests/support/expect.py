@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flowfabric.model.contracts.base import Command
+from flowfabric.model.command import Command
 from flowfabric.model.errors import FlowFabricError
 from support.driver import Driver
 

@@ -9,9 +9,10 @@ from typing import Any
 from flowfabric.app import FlowFabric
 from flowfabric.codecs import encode_value
 from flowfabric.model.conditions import list_condition
-from flowfabric.model.contracts.lease import Claim, Complete, Fail, Task
-from flowfabric.model.contracts.streams import AppendFrames, FrameInput
-from flowfabric.model.contracts.waiting import Binding, Suspend, Suspended
+from flowfabric.model.operations.claim import Claim, Task
+from flowfabric.model.operations.finish import Complete, Fail
+from flowfabric.model.operations.stream import AppendFrames, FrameInput
+from flowfabric.model.operations.suspend import Binding, Suspend, Suspended
 from flowfabric.storage.base import Commands, Upkeep
 from support.clock import ManualClock
 from support.driver import new_uuid

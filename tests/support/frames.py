@@ -5,9 +5,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from flowfabric.model.contracts.lease import Task
-from flowfabric.model.contracts.reads import ReadStream, ReadSummary, StreamPage, SummaryView, TailStream
-from flowfabric.model.contracts.streams import Appended, AppendFrames, FrameInput
+from flowfabric.model.operations.claim import Task
+from flowfabric.model.operations.stream import (
+    Appended,
+    AppendFrames,
+    FrameInput,
+    ReadStream,
+    ReadSummary,
+    StreamPage,
+    SummaryView,
+    TailStream,
+)
 from flowfabric.model.records import Stream
 from support.driver import Driver
 

@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from flowfabric.model.command import Fence, HolderCommand
 from flowfabric.model.conditions import single
-from flowfabric.model.contracts.base import Fence, HolderCommand
-from flowfabric.model.contracts.lease import (
-    Cancel,
-    Complete,
-    Delay,
-    Fail,
-    Release,
-    Renew,
-    UpdateProgress,
-    WaitChildren,
-)
-from flowfabric.model.contracts.streams import AppendFrames, FrameInput, PutStep
-from flowfabric.model.contracts.waiting import Binding, CreateWaitpoint, Suspend
+from flowfabric.model.operations.finish import Cancel, Complete, Delay, Fail, WaitChildren
+from flowfabric.model.operations.lease import Release, Renew, UpdateProgress
+from flowfabric.model.operations.step import PutStep
+from flowfabric.model.operations.stream import AppendFrames, FrameInput
+from flowfabric.model.operations.suspend import Binding, Suspend
+from flowfabric.model.operations.suspend_waitpoint import CreateWaitpoint
 from support.clock import START
 from support.driver import new_uuid
 

@@ -17,11 +17,11 @@ import uvicorn
 
 from flowfabric.client import HttpClient
 from flowfabric.client.operations import NOT_OFFERED
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.lease import Claim, Claimed
-from flowfabric.model.contracts.reads import Question, StreamPage, TailStream
+from flowfabric.model.command import Command, Question
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.ids import Partitions
+from flowfabric.model.operations.claim import Claim, Claimed
+from flowfabric.model.operations.stream import StreamPage, TailStream
 from flowfabric.model.records import Execution
 from flowfabric.server.listener import _Http
 from flowfabric.server.server import Server

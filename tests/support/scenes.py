@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
+from flowfabric.model.command import NO_FENCE, Fence
 from flowfabric.model.conditions import single
-from flowfabric.model.contracts.base import NO_FENCE, Fence
-from flowfabric.model.contracts.create import Block, Pause, RevokeLease
-from flowfabric.model.contracts.lease import Cancel, Delay, Release, RetryScheduled, Task
-from flowfabric.model.contracts.upkeep import ExpireExecution, MarkLeaseExpired, PromoteDelayed
-from flowfabric.model.contracts.waiting import Binding, ResumeExecution, Suspend, Suspended
+from flowfabric.model.operations.claim import Task
+from flowfabric.model.operations.finish import Cancel, Delay, RetryScheduled
+from flowfabric.model.operations.lease import Release, RevokeLease
+from flowfabric.model.operations.operate import Block, Pause
+from flowfabric.model.operations.suspend import Binding, Suspend, Suspended
+from flowfabric.model.operations.suspend_resume import ResumeExecution
+from flowfabric.model.operations.timer import ExpireExecution, MarkLeaseExpired, PromoteDelayed
 from support.driver import LEASE, Driver, new_uuid
 
 RETRIES: dict[str, Any] = {"retry_policy": {"max_retries": 3}}

@@ -7,22 +7,21 @@ from typing import Any
 
 import pytest
 
+from flowfabric.model.command import Command, Question
 from flowfabric.model.condition_json import parse_condition
 from flowfabric.model.conditions import Condition, list_condition, referenced_keys
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.lease import Release, Task
-from flowfabric.model.contracts.reads import GetSuspension, ListWaitpoints, Question, WaitpointView
-from flowfabric.model.contracts.waiting import (
-    Binding,
-    CreateWaitpoint,
-    DeliverSignal,
-    OpenWaitpoint,
-    ResumeExecution,
-    SignalAccepted,
-    Suspend,
-    Suspended,
-)
 from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.operations.claim import Task
+from flowfabric.model.operations.lease import Release
+from flowfabric.model.operations.signal import DeliverSignal, SignalAccepted
+from flowfabric.model.operations.suspend import Binding, Suspend, Suspended
+from flowfabric.model.operations.suspend_resume import GetSuspension, ResumeExecution
+from flowfabric.model.operations.suspend_waitpoint import (
+    CreateWaitpoint,
+    ListWaitpoints,
+    OpenWaitpoint,
+    WaitpointView,
+)
 from flowfabric.model.records import Suspension, Waitpoint
 from support.driver import Driver, new_uuid
 

@@ -13,15 +13,10 @@ from typing import Any
 from flowfabric.client import HttpClient
 from flowfabric.codecs import Signature, encode_value
 from flowfabric.engine import Engine, every_step, wait_until_ended
-from flowfabric.model.contracts.create import CreateExecution
-from flowfabric.model.contracts.reads import (
-    Describe,
-    GetResult,
-    ListAttempts,
-    ListWaitpoints,
-    ReadHistory,
-)
 from flowfabric.model.ids import spread
+from flowfabric.model.operations.create import CreateExecution
+from flowfabric.model.operations.read import Describe, GetResult, ListAttempts, ReadHistory
+from flowfabric.model.operations.suspend_waitpoint import ListWaitpoints
 from flowfabric.model.records import Attempt, Execution
 from flowfabric.storage import open_store
 from flowfabric.storage.base import Commands, Upkeep

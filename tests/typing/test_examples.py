@@ -19,8 +19,8 @@ import pickle
 from typing import Any
 
 from flowfabric import *
-from flowfabric.model.contracts.create import CreateExecution
-from flowfabric.model.contracts.reads import Describe
+from flowfabric.model.operations.create import CreateExecution
+from flowfabric.model.operations.read import Describe
 from flowfabric.storage.base import Upkeep
 from flowfabric.testing import *
 from flowfabric.worker import *

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from flowfabric.model import limits
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.machine.workspace import decidable
-from tools.generate_docs import FOLDER, MODULES, PAGES, answer_of, fields_of
+from flowfabric.model.command import Command
+from flowfabric.model.operations.catalog import AREAS, decidable
+from tools.generate_docs import FOLDER, PAGES, answer_of, fields_of
 
 
 @pytest.mark.parametrize("name", sorted(PAGES))
@@ -18,7 +18,7 @@ def test_a_page_says_what_the_code_says(name: str) -> None:
 
 
 def test_every_operation_is_in_a_module_that_is_documented() -> None:
-    documented = {module.__name__ for module in MODULES}
+    documented = {module.__name__ for module in AREAS}
     assert {kind.__module__ for kind in decidable()} <= documented
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from flowfabric.model.contracts.create import CreateExecution, SetTags
 from flowfabric.model.errors import InternalError
-from flowfabric.model.machine import Workspace, workspace
+from flowfabric.model.machine import group
+from flowfabric.model.machine.workspace import Workspace
+from flowfabric.model.operations.create import CreateExecution
+from flowfabric.model.operations.operate import SetTags
 from flowfabric.storage.memory import MemoryStore
 from support.clock import ManualClock
 from support.driver import Driver
@@ -33,7 +35,7 @@ async def test_a_defect_writes_nothing_and_spares_its_neighbours(
         space.put("execution", command.execution_id, value=None)
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr(workspace, "_STEPS", workspace._STEPS | {SetTags: broken})
+    monkeypatch.setattr(group, "_STEPS", group._STEPS | {SetTags: broken})
     commands = (creation(ff), SetTags(execution_id=known, tags=TAGS), creation(ff))
     first, defect, last = await ff.store.apply_many(commands)
     assert isinstance(defect, InternalError)
@@ -52,7 +54,7 @@ async def test_a_step_that_never_has_enough_is_stopped(ff: Driver, monkeypatch: 
         asked.append(command.execution_id)
         space.get("lane", f"lane-{len(asked)}")
 
-    monkeypatch.setattr(workspace, "_STEPS", workspace._STEPS | {SetTags: greedy})
+    monkeypatch.setattr(group, "_STEPS", group._STEPS | {SetTags: greedy})
     with pytest.raises(InternalError, match="SetTags asks for records without end"):
         await ff.store.apply(SetTags(execution_id=known, tags=TAGS))
     assert set(asked) == {known}

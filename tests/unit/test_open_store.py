@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from flowfabric import FlowFabric, SqliteStore, open_store
-from flowfabric.model.contracts.reads import ListKids
 from flowfabric.model.errors import InvalidInput, PartitionMismatch
 from flowfabric.model.ids import Partitions
+from flowfabric.model.operations.access_secret import ListKids
 
 
 @pytest.mark.parametrize("spelling", ["sqlite:///{name}", "sqlite:////{absolute}", "{name}", "{absolute}"])

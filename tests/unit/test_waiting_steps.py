@@ -9,32 +9,20 @@ from msgspec.structs import replace
 
 from flowfabric.model.condition_json import parse_condition
 from flowfabric.model.conditions import list_condition, single, timeout_only
-from flowfabric.model.contracts.lease import Task
-from flowfabric.model.contracts.streams import PutStep
-from flowfabric.model.contracts.upkeep import (
-    ExpireSuspension,
-    ExpireWaitpoints,
-    RotateSecret,
-    SeedSecret,
-    Swept,
-)
-from flowfabric.model.contracts.wait_results import unpack_wait
-from flowfabric.model.contracts.waiting import (
-    Binding,
-    CloseWaitpoint,
-    CreateWaitpoint,
-    DeliverSignal,
-    OpenWaitpoint,
-    ResumeExecution,
-    SatisfiedAtOnce,
-    SignalAccepted,
-    Suspend,
-    Suspended,
-)
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.limits import MAX_STEPS
-from flowfabric.model.machine import Workspace, run_group
+from flowfabric.model.machine.group import run_group
+from flowfabric.model.machine.workspace import Workspace
+from flowfabric.model.operations.access_secret import RotateSecret, SeedSecret
+from flowfabric.model.operations.claim import Task
+from flowfabric.model.operations.signal import DeliverSignal, SignalAccepted
+from flowfabric.model.operations.step import PutStep
+from flowfabric.model.operations.suspend import Binding, SatisfiedAtOnce, Suspend, Suspended
+from flowfabric.model.operations.suspend_resume import ResumeExecution
+from flowfabric.model.operations.suspend_waitpoint import CloseWaitpoint, CreateWaitpoint, OpenWaitpoint
+from flowfabric.model.operations.timer import ExpireSuspension, ExpireWaitpoints, Swept
 from flowfabric.model.records import Execution, Memo, Step, Suspension, Waitpoint
+from flowfabric.model.wait_result import unpack_wait
 from flowfabric.storage.memory import MemoryStore
 from support.clock import ManualClock
 from support.driver import SECRET, Driver, new_uuid

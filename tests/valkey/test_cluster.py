@@ -11,12 +11,13 @@ import pytest
 from valkey.crc import key_slot
 
 from flowfabric.model import ids
-from flowfabric.model.contracts.create import Created, CreateExecution, Duplicate
-from flowfabric.model.contracts.reads import ListExecutions, ReadFeed
-from flowfabric.model.contracts.upkeep import Purge, RotateSecret
-from flowfabric.model.contracts.waiting import DeliverSignal, SignalAccepted
 from flowfabric.model.errors import FlowFabricError, PartitionMismatch, StoreUnusable, Unreachable
 from flowfabric.model.ids import Partitions
+from flowfabric.model.operations.access_secret import RotateSecret
+from flowfabric.model.operations.create import Created, CreateExecution, Duplicate
+from flowfabric.model.operations.read_list import ListExecutions, ReadFeed
+from flowfabric.model.operations.signal import DeliverSignal, SignalAccepted
+from flowfabric.model.operations.timer import Purge
 from flowfabric.model.state import Public
 from flowfabric.storage import open_store
 from flowfabric.storage.valkey import ClusterStore, ValkeyStore, keys

@@ -7,9 +7,10 @@ from collections import Counter
 
 import pytest
 
-from flowfabric.model.contracts.create import PauseLane, UnpauseLane
-from flowfabric.model.contracts.reads import ListExecutions, ListLanes, ListWorkers
-from flowfabric.model.contracts.upkeep import MarkLeaseExpired
+from flowfabric.model.operations.lane import ListLanes, PauseLane, UnpauseLane
+from flowfabric.model.operations.read_list import ListExecutions
+from flowfabric.model.operations.timer import MarkLeaseExpired
+from flowfabric.model.operations.worker import ListWorkers
 from flowfabric.model.presence import RENOTE_MS
 from flowfabric.storage.valkey import ClusterStore, keys
 from support.driver import Driver

@@ -8,9 +8,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from flowfabric.model.contracts.create import CreateExecution
-from flowfabric.model.contracts.upkeep import SeedSecret
 from flowfabric.model.errors import StoreFull, Unreachable, Unreplicated
+from flowfabric.model.operations.access_secret import SeedSecret
+from flowfabric.model.operations.create import CreateExecution
 from flowfabric.server.server import Server
 from flowfabric.server.settings import load_settings
 from flowfabric.storage import open_store

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from flowfabric.engine.timers import Timers
-from flowfabric.model.contracts.upkeep import RotateSecret
 from flowfabric.model.errors import StoreFull
+from flowfabric.model.operations.access_secret import RotateSecret
 from flowfabric.storage.valkey import ValkeyStore
 from support.clock import ManualClock
 from support.driver import LEASE, SECRET, Driver

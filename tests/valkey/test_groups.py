@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.create import ChangePriority, CreateExecution
-from flowfabric.model.contracts.lease import Claim, Fail, RetryScheduled
-from flowfabric.model.contracts.upkeep import RotateSecret
+from flowfabric.model.command import Command
+from flowfabric.model.operations.access_secret import RotateSecret
+from flowfabric.model.operations.claim import Claim
+from flowfabric.model.operations.create import CreateExecution
+from flowfabric.model.operations.finish import Fail, RetryScheduled
+from flowfabric.model.operations.operate import ChangePriority
 from flowfabric.storage.base import Upkeep
 from flowfabric.storage.memory import MemoryStore
 from flowfabric.storage.valkey import ValkeyStore

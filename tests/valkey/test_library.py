@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from flowfabric.model import records
-from flowfabric.model.contracts.base import HolderCommand
-from flowfabric.model.contracts.lease import Complete
+from flowfabric.model.command import HolderCommand
+from flowfabric.model.operations.finish import Complete
 from flowfabric.storage.valkey import keys
 from flowfabric.storage.valkey.codec import BYTES, FORMS
 from flowfabric.storage.valkey.executions import FIXED, HOT, RARE

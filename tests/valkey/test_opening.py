@@ -7,7 +7,6 @@ import contextlib
 
 import pytest
 
-from flowfabric.model.contracts.reads import ListKids
 from flowfabric.model.errors import (
     PartitionMismatch,
     SchemaTooNew,
@@ -16,6 +15,7 @@ from flowfabric.model.errors import (
     Unreachable,
 )
 from flowfabric.model.ids import Partitions
+from flowfabric.model.operations.access_secret import ListKids
 from flowfabric.storage import open_store
 from flowfabric.storage.valkey import ValkeyStore, keys
 from flowfabric.storage.valkey.boot import FORMAT, REFERENCE

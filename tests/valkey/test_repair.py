@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from flowfabric.model.contracts.create import SetTags
-from flowfabric.model.contracts.reads import ListExecutions
+from flowfabric.model.operations.operate import SetTags
+from flowfabric.model.operations.read_list import ListExecutions
 from flowfabric.model.state import Public
 from flowfabric.storage.valkey import ValkeyStore, keys
 from flowfabric.storage.valkey.client import Client

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from flowfabric.model.conditions import single
-from flowfabric.model.contracts.upkeep import RotateSecret
-from flowfabric.model.contracts.waiting import Binding, DeliverSignal, Suspend, Suspended
+from flowfabric.model.operations.access_secret import RotateSecret
+from flowfabric.model.operations.signal import DeliverSignal
+from flowfabric.model.operations.suspend import Binding, Suspend, Suspended
 from flowfabric.storage.valkey import ValkeyStore
 from support.driver import SECRET, Driver, new_uuid
 from support.valkey import ValkeyServer

@@ -7,11 +7,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.create import CreateExecution, PauseLane, SetTags, UnpauseLane
-from flowfabric.model.contracts.lease import Claim, Claimed, ClaimedOne, Complete, Completed, GrantAndClaim
-from flowfabric.model.contracts.streams import PutStep
+from flowfabric.model.command import Command
 from flowfabric.model.errors import FlowFabricError, Unreachable
+from flowfabric.model.operations.claim import Claim, Claimed
+from flowfabric.model.operations.create import CreateExecution
+from flowfabric.model.operations.finish import Complete, Completed
+from flowfabric.model.operations.grant import ClaimedOne, GrantAndClaim
+from flowfabric.model.operations.lane import PauseLane, UnpauseLane
+from flowfabric.model.operations.operate import SetTags
+from flowfabric.model.operations.step import PutStep
 from flowfabric.storage.base import Upkeep
 from flowfabric.storage.valkey import ValkeyStore
 from flowfabric.storage.valkey.several import MOST, MOST_BYTES, grouped, together

@@ -9,22 +9,16 @@ from typing import Any
 
 import pytest
 
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.create import CreateExecution
-from flowfabric.model.contracts.lease import (
-    Claim,
-    Complete,
-    Completed,
-    Delay,
-    Task,
-    UpdateProgress,
-    WaitChildren,
-)
-from flowfabric.model.contracts.reads import ListSteps, ReadSummary
-from flowfabric.model.contracts.streams import AppendFrames, FrameInput, PutStep
-from flowfabric.model.contracts.upkeep import ExpireExecution, MarkLeaseExpired, PromoteDelayed, Purge
+from flowfabric.model.command import Command
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.limits import DAY_MS, MAX_STEP_BYTES_IN_TASK
+from flowfabric.model.operations.claim import Claim, Task
+from flowfabric.model.operations.create import CreateExecution
+from flowfabric.model.operations.finish import Complete, Completed, Delay, WaitChildren
+from flowfabric.model.operations.lease import UpdateProgress
+from flowfabric.model.operations.step import ListSteps, PutStep
+from flowfabric.model.operations.stream import AppendFrames, FrameInput, ReadSummary
+from flowfabric.model.operations.timer import ExpireExecution, MarkLeaseExpired, PromoteDelayed, Purge
 from flowfabric.storage.memory import MemoryStore
 from flowfabric.storage.valkey import ValkeyStore, keys
 from flowfabric.storage.valkey.inspect import everything

@@ -13,10 +13,9 @@ import pytest
 import uvloop
 
 from flowfabric.engine.waiting import claim_when_ready
-from flowfabric.model.contracts.lease import Claim
-from flowfabric.model.contracts.reads import ReadStream
-from flowfabric.model.contracts.streams import AppendFrames, FrameInput
 from flowfabric.model.errors import FlowFabricError, StoreUnusable, Unreachable
+from flowfabric.model.operations.claim import Claim
+from flowfabric.model.operations.stream import AppendFrames, FrameInput, ReadStream
 from flowfabric.storage import open_store
 from support.clock import ManualClock
 from support.driver import Driver, new_uuid

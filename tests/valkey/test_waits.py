@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
+from flowfabric.model.command import Command
 from flowfabric.model.conditions import list_condition
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.lease import Complete
-from flowfabric.model.contracts.streams import PutStep
-from flowfabric.model.contracts.upkeep import RotateSecret
-from flowfabric.model.contracts.wait_results import unpack_wait
-from flowfabric.model.contracts.waiting import CloseWaitpoint, SatisfiedAtOnce, Suspended
 from flowfabric.model.limits import MAX_SIGNAL_BYTES
+from flowfabric.model.operations.access_secret import RotateSecret
+from flowfabric.model.operations.finish import Complete
+from flowfabric.model.operations.step import PutStep
+from flowfabric.model.operations.suspend import SatisfiedAtOnce, Suspended
+from flowfabric.model.operations.suspend_waitpoint import CloseWaitpoint
 from flowfabric.model.tokens import KeyRing, mint
+from flowfabric.model.wait_result import unpack_wait
 from flowfabric.storage.memory import MemoryStore
 from flowfabric.storage.valkey import ValkeyStore, keys
 from support.clock import ManualClock

@@ -10,8 +10,8 @@ import pytest
 
 from flowfabric.engine import waiting
 from flowfabric.engine.waiting import claim_when_ready
-from flowfabric.model.contracts.lease import Claim, Claimed
 from flowfabric.model.errors import StoreClosed, StoreUnusable, Unreachable
+from flowfabric.model.operations.claim import Claim, Claimed
 from flowfabric.storage.valkey import ValkeyStore, wakeups, wire
 from support.clock import ManualClock
 from support.driver import Driver, new_uuid

@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 
 from flowfabric.model.conditions import single
-from flowfabric.model.contracts.create import RevokeLease
-from flowfabric.model.contracts.lease import IssueClaimGrant, IssueReclaimGrant, TerminalFailed
-from flowfabric.model.contracts.waiting import SatisfiedAtOnce, Suspended
 from flowfabric.model.errors import FlowFabricError, InvalidInput, NotFound, OwnershipLost, Unreachable
 from flowfabric.model.ids import spread
 from flowfabric.model.limits import MAX_NAME_BYTES
+from flowfabric.model.operations.finish import TerminalFailed
+from flowfabric.model.operations.grant import IssueClaimGrant, IssueReclaimGrant
+from flowfabric.model.operations.lease import RevokeLease
+from flowfabric.model.operations.suspend import SatisfiedAtOnce, Suspended
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker import TaskConsumed, Worker, WorkerSettings, verify_and_deliver
 from flowfabric.worker.bridge import TokenMismatch, UnknownWaitpoint

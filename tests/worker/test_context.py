@@ -10,9 +10,11 @@ from typing import Any
 import aiohttp
 import pytest
 
-from flowfabric.model.contracts.reads import GetExecution, ListWaitpoints, ReadStream, ReadSummary, ReadToken
-from flowfabric.model.contracts.waiting import ApproveSignal, DeliverSignal
 from flowfabric.model.errors import InvalidInput
+from flowfabric.model.operations.read import GetExecution
+from flowfabric.model.operations.signal import ApproveSignal, DeliverSignal
+from flowfabric.model.operations.stream import ReadStream, ReadSummary
+from flowfabric.model.operations.suspend_waitpoint import ListWaitpoints, ReadToken
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker import Retry, StepMismatch, SyncContext, WaitTimeout
 from support.working import Context, Place, place_on

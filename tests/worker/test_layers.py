@@ -11,8 +11,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from flowfabric.model.contracts.reads import Describe
 from flowfabric.model.errors import FlowFabricError, InvalidInput, NotFound, ResourceExhausted, Unreachable
+from flowfabric.model.operations.read import Describe
 from flowfabric.storage.base import Waits
 from flowfabric.worker import CircuitBreaker, Layer, Metrics, RateLimit, Runtime, Tracing, WorkerSettings
 from flowfabric.worker.layers import CircuitOpen, category_of, layered

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from flowfabric.model.contracts.create import RevokeLease
-from flowfabric.model.contracts.lease import Cancel
+from flowfabric.model.operations.finish import Cancel
+from flowfabric.model.operations.lease import RevokeLease
 from flowfabric.worker import Handler, LeaseLost, Runtime, WorkerSettings
 from support.working import Context, Place, SyncContext, handler, table
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flowfabric.model.contracts.reads import ReadStream
 from flowfabric.model.errors import FlowFabricError, Unreachable
+from flowfabric.model.operations.stream import ReadStream
 from flowfabric.worker import Layer, Runtime, WorkerSettings
 from support.working import Context, Place, table
 

@@ -6,10 +6,10 @@ import asyncio
 from pathlib import Path
 
 from flowfabric.engine import Engine, wait_until_ended
-from flowfabric.model.contracts.create import CreateExecution
-from flowfabric.model.contracts.reads import ListAttempts
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.ids import spread
+from flowfabric.model.operations.create import CreateExecution
+from flowfabric.model.operations.read import ListAttempts
 from flowfabric.storage import open_store
 from flowfabric.storage.base import Commands
 from flowfabric.storage.minting import new_uuid

@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
-from flowfabric.model.contracts.reads import ListWaitpoints, ReadStream, ReadSummary
-from flowfabric.model.contracts.waiting import ApproveSignal
+from flowfabric.model.operations.signal import ApproveSignal
+from flowfabric.model.operations.stream import ReadStream, ReadSummary
+from flowfabric.model.operations.suspend_waitpoint import ListWaitpoints
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker import Permanent, Retry, SyncContext
 from flowfabric.worker.executors import _Process

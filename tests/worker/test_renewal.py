@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.create import RevokeLease
-from flowfabric.model.contracts.lease import Renew
+from flowfabric.model.command import Command
 from flowfabric.model.errors import FlowFabricError, StoreBusy, Unreachable
+from flowfabric.model.operations.lease import Renew, RevokeLease
 from flowfabric.storage import open_store
 from flowfabric.storage.base import Commands
 from flowfabric.worker import Layer, Worker, WorkerSettings

@@ -8,7 +8,7 @@ import threading
 import weakref
 from typing import Any
 
-from flowfabric.model.contracts.reads import GetResult
+from flowfabric.model.operations.read import GetResult
 from flowfabric.model.records import Result
 from flowfabric.worker import Layer, Permanent, Retry, Runtime, WorkerSettings
 from support.working import Context, Place, table

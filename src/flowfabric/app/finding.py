@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowfabric.model.contracts.reads import FindExecutions
 from flowfabric.model.errors import invalid, refuse
 from flowfabric.model.ids import SHORTEST_PREFIX, parse_execution_id
+from flowfabric.model.operations.read_list import FindExecutions
 from flowfabric.storage.base import Commands
 
 LISTED: Final = 10

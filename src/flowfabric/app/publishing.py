@@ -13,9 +13,9 @@ import msgspec
 
 from flowfabric.app.tasks import Declared
 from flowfabric.model import checks
-from flowfabric.model.contracts.kinds import Published, PublishKind
 from flowfabric.model.errors import FlowFabricError, NotFound, Unauthorized
 from flowfabric.model.limits import MAX_DESCRIPTION_BYTES, MAX_SCHEMA_BYTES
+from flowfabric.model.operations.kind import Published, PublishKind
 from flowfabric.storage.base import Commands
 from flowfabric.worker.handlers import Handler
 from flowfabric.worker.sending import Backoff, transient

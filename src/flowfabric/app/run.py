@@ -24,10 +24,12 @@ from flowfabric.app.views import (
 )
 from flowfabric.codecs import JSON, Codec, DecodeFault, Duration, decode_value, seconds
 from flowfabric.engine import wait_until_ended
-from flowfabric.model.contracts.base import OPERATOR_OVERRIDE
-from flowfabric.model.contracts.create import Replay
-from flowfabric.model.contracts.lease import Cancel
-from flowfabric.model.contracts.reads import (
+from flowfabric.model.command import OPERATOR_OVERRIDE
+from flowfabric.model.errors import ExecutionNotActive, NotFound, invalid
+from flowfabric.model.ids import SHORTEST_PREFIX
+from flowfabric.model.operations.finish import Cancel
+from flowfabric.model.operations.operate import Replay
+from flowfabric.model.operations.read import (
     Describe,
     Description,
     GetExecution,
@@ -35,8 +37,6 @@ from flowfabric.model.contracts.reads import (
     ListAttempts,
     ReadHistory,
 )
-from flowfabric.model.errors import ExecutionNotActive, NotFound, invalid
-from flowfabric.model.ids import SHORTEST_PREFIX
 from flowfabric.model.records import Event, Execution
 from flowfabric.model.state import TERMINAL_STATES, Public
 from flowfabric.storage.base import Commands

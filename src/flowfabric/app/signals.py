@@ -8,8 +8,9 @@ from typing import Any, Final
 from flowfabric.app.errors import NothingWaits
 from flowfabric.codecs import Codec, encode_value
 from flowfabric.engine import every_waitpoint
-from flowfabric.model.contracts.reads import GetExecution, WaitpointView
-from flowfabric.model.contracts.waiting import ApproveSignal, DeliverSignal
+from flowfabric.model.operations.read import GetExecution
+from flowfabric.model.operations.signal import ApproveSignal, DeliverSignal
+from flowfabric.model.operations.suspend_waitpoint import WaitpointView
 from flowfabric.model.records import Execution
 from flowfabric.model.state import TERMINAL_STATES
 from flowfabric.storage.base import Commands

@@ -10,9 +10,10 @@ from flowfabric.app.patience import patiently
 from flowfabric.app.views import AttemptStarted, Frame, Superseded, frame_of, start_of, superseded_of
 from flowfabric.engine.superseded import Supersession
 from flowfabric.model import superseded as model
-from flowfabric.model.contracts.reads import FrameView, GetExecution, ListAttempts, StreamPage, TailStream
 from flowfabric.model.errors import invalid
 from flowfabric.model.ids import entry_id, parse_entry_id
+from flowfabric.model.operations.read import GetExecution, ListAttempts
+from flowfabric.model.operations.stream import FrameView, StreamPage, TailStream
 from flowfabric.model.records import Execution
 from flowfabric.model.state import TERMINAL_STATES
 from flowfabric.model.superseded import Told, lease_of, mark_told, unmark_told

@@ -17,10 +17,10 @@ from flowfabric.app.tasks import DEFAULT_LANE, Registry
 from flowfabric.codecs import EncodeFault, encode_value, millis
 from flowfabric.engine.kinds import KindCache
 from flowfabric.model import ids
-from flowfabric.model.contracts.create import Created, CreateExecution, Duplicate
 from flowfabric.model.errors import FlowFabricError, InvalidInput
 from flowfabric.model.kinds import with_defaults
 from flowfabric.model.limits import MAX_BATCH
+from flowfabric.model.operations.create import Created, CreateExecution, Duplicate
 from flowfabric.storage.base import Commands
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker.calls import Call

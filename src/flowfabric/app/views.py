@@ -8,8 +8,10 @@ from msgspec import Struct
 
 from flowfabric.codecs import decode_value
 from flowfabric.model import superseded as model
-from flowfabric.model.contracts.reads import Because, Description, FrameView
 from flowfabric.model.ids import parse_entry_id
+from flowfabric.model.operations.read import Description
+from flowfabric.model.operations.stream import FrameView
+from flowfabric.model.operations.worker_serving import Because
 from flowfabric.model.records import Attempt, Execution
 from flowfabric.model.state import TERMINAL_STATES, Eligibility, Phase, Public
 

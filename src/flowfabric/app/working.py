@@ -17,8 +17,8 @@ from flowfabric.app.publishing import Publisher, kind_of_task
 from flowfabric.app.run import Run
 from flowfabric.app.submitter import Core, Submitter
 from flowfabric.client import HttpClient
-from flowfabric.model.contracts.kinds import PublishKind
 from flowfabric.model.limits import MAX_NAME_BYTES
+from flowfabric.model.operations.kind import PublishKind
 from flowfabric.worker.calls import Call
 from flowfabric.worker.handlers import Handler, WorkerSettings
 from flowfabric.worker.layers import Layer

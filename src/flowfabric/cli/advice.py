@@ -6,10 +6,12 @@ from typing import Final
 
 from flowfabric.cli.desk import Desk
 from flowfabric.cli.kinds import listed
-from flowfabric.model.contracts.reads import PAGE_MAX, ListLanes, ListWorkers
+from flowfabric.model.command import PAGE_MAX
 from flowfabric.model.errors import NotFound, Unauthorized
 from flowfabric.model.kinds import DEFAULT_LANE
-from flowfabric.model.machine.serving import nearest_name
+from flowfabric.model.operations.lane import ListLanes
+from flowfabric.model.operations.worker import ListWorkers
+from flowfabric.model.operations.worker_serving import nearest_name
 from flowfabric.model.records import Kind
 
 LOOKED_AT: Final = 1_000

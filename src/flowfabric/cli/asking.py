@@ -10,8 +10,11 @@ from flowfabric.cli.desk import short_id
 from flowfabric.cli.screen import Screen, printable_lines
 from flowfabric.cli.signalling import APPROVE, answer
 from flowfabric.engine import every_waitpoint
-from flowfabric.model.contracts.reads import FeedEntry, GetExecution, ReadInbox, WaitpointView
 from flowfabric.model.errors import NotFound
+from flowfabric.model.operations.read import GetExecution
+from flowfabric.model.operations.read_list import FeedEntry
+from flowfabric.model.operations.signal import ReadInbox
+from flowfabric.model.operations.suspend_waitpoint import WaitpointView
 from flowfabric.model.state import Public
 from flowfabric.storage.base import Commands
 from flowfabric.worker.steps import SLEEPING

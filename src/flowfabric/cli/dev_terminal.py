@@ -18,7 +18,7 @@ from flowfabric.cli.asking import Questions
 from flowfabric.cli.desk import short_id
 from flowfabric.cli.dev_worker import DevWorker
 from flowfabric.cli.screen import Screen
-from flowfabric.model.contracts.reads import ListExecutions
+from flowfabric.model.operations.read_list import ListExecutions
 from flowfabric.model.state import TERMINAL_STATES, Public
 from flowfabric.storage.base import Commands
 

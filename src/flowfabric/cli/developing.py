@@ -20,7 +20,8 @@ from flowfabric.cli.exits import Exit, Refused
 from flowfabric.cli.narrator import Narrator
 from flowfabric.cli.screen import Screen
 from flowfabric.cli.serving import served
-from flowfabric.model.contracts.reads import FeedEntry, ListWorkers
+from flowfabric.model.operations.read_list import FeedEntry
+from flowfabric.model.operations.worker import ListWorkers
 from flowfabric.server.logs import configure
 from flowfabric.storage import open_store
 from flowfabric.storage.base import Commands

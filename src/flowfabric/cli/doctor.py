@@ -17,9 +17,10 @@ from flowfabric.cli.formats import sqlite_format
 from flowfabric.cli.listing import every_lane, every_worker
 from flowfabric.cli.notes import queues_of
 from flowfabric.cli.screen import Screen
-from flowfabric.model.contracts.reads import CountExecutions, ListExecutions, ListKids
 from flowfabric.model.errors import FlowFabricError, NotOffered
-from flowfabric.model.machine.serving import NO_WORKER_FOR_KIND
+from flowfabric.model.operations.access_secret import ListKids
+from flowfabric.model.operations.read_list import CountExecutions, ListExecutions
+from flowfabric.model.operations.worker_serving import NO_WORKER_FOR_KIND
 from flowfabric.model.records import Worker
 from flowfabric.model.state import Public
 from flowfabric.storage.base import Commands

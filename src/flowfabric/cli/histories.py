@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from flowfabric.cli.desk import Desk, command, short_id
-from flowfabric.model.contracts.reads import ReadHistory
 from flowfabric.model.ids import is_uuid
+from flowfabric.model.operations.read import ReadHistory
 from flowfabric.model.records import Event
 from flowfabric.model.times import moment
 from flowfabric.server.shapes import event

@@ -9,8 +9,8 @@ from typing import Any
 from flowfabric.cli.desk import Desk, command
 from flowfabric.cli.schemas import properties_of, required_of, schema_of, type_name
 from flowfabric.cli.screen import printable
-from flowfabric.model.contracts.kinds import GetKind, ListKinds
 from flowfabric.model.errors import NotFound
+from flowfabric.model.operations.kind import GetKind, ListKinds
 from flowfabric.model.records import Kind
 from flowfabric.model.times import since
 from flowfabric.server.shapes import kind as shown

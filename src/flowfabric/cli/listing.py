@@ -12,15 +12,12 @@ from flowfabric.cli.desk import Desk, command, short_id
 from flowfabric.cli.notes import kinds, note, queues_of, remarks
 from flowfabric.cli.screen import CLEAR, Picture, printable, printable_lines
 from flowfabric.model import checks
-from flowfabric.model.contracts.reads import (
-    LaneView,
-    ListExecutions,
-    ListLanes,
-    ListWorkers,
-    ReadInbox,
-    WaitpointView,
-)
 from flowfabric.model.errors import invalid
+from flowfabric.model.operations.lane import LaneView, ListLanes
+from flowfabric.model.operations.read_list import ListExecutions
+from flowfabric.model.operations.signal import ReadInbox
+from flowfabric.model.operations.suspend_waitpoint import WaitpointView
+from flowfabric.model.operations.worker import ListWorkers
 from flowfabric.model.records import Execution, Worker
 from flowfabric.model.state import Public
 from flowfabric.model.times import since, span

@@ -16,19 +16,13 @@ from flowfabric.cli.notes import waits_for_worker
 from flowfabric.cli.screen import printable, printable_lines
 from flowfabric.cli.signalling import answers
 from flowfabric.engine import every_step, every_waitpoint
-from flowfabric.model.contracts.reads import (
-    Describe,
-    Description,
-    GetPayload,
-    GetResult,
-    GetSuspension,
-    ListAttempts,
-    ListedStep,
-    WaitpointView,
-)
 from flowfabric.model.kinds import DEFAULT_LANE
 from flowfabric.model.limits import MAX_STEP_BYTES_IN_PAGE
-from flowfabric.model.machine.serving import NO_WORKER_FOR_KIND
+from flowfabric.model.operations.read import Describe, Description, GetPayload, GetResult, ListAttempts
+from flowfabric.model.operations.step import ListedStep
+from flowfabric.model.operations.suspend_resume import GetSuspension
+from flowfabric.model.operations.suspend_waitpoint import WaitpointView
+from flowfabric.model.operations.worker_serving import NO_WORKER_FOR_KIND
 from flowfabric.model.records import Attempt, Execution, Payload, Result, Suspension
 from flowfabric.model.state import Blocking, Public
 from flowfabric.model.times import moment, since, span

@@ -11,11 +11,13 @@ from msgspec import Struct
 
 from flowfabric.cli.progress import Progress
 from flowfabric.engine import claim_when_ready
-from flowfabric.model.contracts.base import OPERATOR_OVERRIDE, Command
-from flowfabric.model.contracts.create import CreateExecution
-from flowfabric.model.contracts.lease import Cancel, Claim, Complete, Task
-from flowfabric.model.contracts.upkeep import MarkWorkerDead, Purge
+from flowfabric.model.command import OPERATOR_OVERRIDE, Command
 from flowfabric.model.ids import spread
+from flowfabric.model.operations.claim import Claim, Task
+from flowfabric.model.operations.create import CreateExecution
+from flowfabric.model.operations.finish import Cancel, Complete
+from flowfabric.model.operations.timer import Purge
+from flowfabric.model.operations.worker import MarkWorkerDead
 from flowfabric.storage.base import Commands
 from flowfabric.storage.minting import new_uuid
 

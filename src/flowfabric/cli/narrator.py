@@ -15,16 +15,12 @@ from flowfabric.cli.following import frame_document
 from flowfabric.cli.screen import Screen
 from flowfabric.engine import every_step
 from flowfabric.engine.superseded import Supersession
-from flowfabric.model.contracts.reads import (
-    FeedEntry,
-    FrameView,
-    GetResult,
-    ReadFeed,
-    TailStream,
-)
 from flowfabric.model.errors import FlowFabricError, NotFound
 from flowfabric.model.ids import parse_entry_id
 from flowfabric.model.limits import FRAME_READ_MAX, MAX_INT
+from flowfabric.model.operations.read import GetResult
+from flowfabric.model.operations.read_list import FeedEntry, ReadFeed
+from flowfabric.model.operations.stream import FrameView, TailStream
 from flowfabric.model.records import Event, LeaseStart
 from flowfabric.model.state import TERMINAL_STATES
 from flowfabric.model.superseded import Superseded, lease_of

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
-from flowfabric.model.contracts.reads import Because, Describe
 from flowfabric.model.errors import NotFound
-from flowfabric.model.machine.claim import lost_reason
-from flowfabric.model.machine.serving import NO_WORKER_FOR_KIND
+from flowfabric.model.operations.claim import lost_reason
+from flowfabric.model.operations.read import Describe
+from flowfabric.model.operations.worker_serving import NO_WORKER_FOR_KIND, Because
 from flowfabric.model.records import Execution, Worker
 from flowfabric.model.state import Blocking, Eligibility, Ownership, Phase, Public
 from flowfabric.storage.base import Commands

@@ -8,11 +8,12 @@ from typing import Any, Final, TypeVar
 from flowfabric.cli.advice import known_lanes
 from flowfabric.cli.desk import Desk, command
 from flowfabric.cli.exits import Exit, Refused
-from flowfabric.model.contracts.base import OPERATOR_OVERRIDE, ExecutionCommand
-from flowfabric.model.contracts.create import Pause, PauseLane, Replay, Unpause, UnpauseLane
-from flowfabric.model.contracts.lease import Cancel
-from flowfabric.model.contracts.reads import GetExecution
+from flowfabric.model.command import OPERATOR_OVERRIDE, ExecutionCommand
 from flowfabric.model.errors import FlowFabricError, invalid
+from flowfabric.model.operations.finish import Cancel
+from flowfabric.model.operations.lane import PauseLane, UnpauseLane
+from flowfabric.model.operations.operate import Pause, Replay, Unpause
+from flowfabric.model.operations.read import GetExecution
 
 R = TypeVar("R")
 

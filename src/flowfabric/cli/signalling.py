@@ -7,9 +7,10 @@ from typing import Any, Final
 from flowfabric.cli.arguments import value_of
 from flowfabric.cli.desk import PAGE, Desk, command, short_id
 from flowfabric.engine import every_waitpoint
-from flowfabric.model.contracts.reads import ReadInbox, WaitpointView
 from flowfabric.model.errors import NotFound, invalid
 from flowfabric.model.ids import SHORTEST_PREFIX
+from flowfabric.model.operations.signal import ReadInbox
+from flowfabric.model.operations.suspend_waitpoint import WaitpointView
 from flowfabric.worker.steps import SLEEPING
 
 APPROVE: Final = "approve"

@@ -21,11 +21,11 @@ from flowfabric.cli.policies import check_policy
 from flowfabric.cli.progress import Progress
 from flowfabric.codecs import millis
 from flowfabric.model import checks
-from flowfabric.model.contracts.create import Created, CreateExecution, Duplicate
 from flowfabric.model.errors import FlowFabricError, InvalidInput, invalid
 from flowfabric.model.ids import for_key, spread
 from flowfabric.model.kinds import with_defaults
 from flowfabric.model.limits import MAX_PRIORITY
+from flowfabric.model.operations.create import Created, CreateExecution, Duplicate
 from flowfabric.model.records import Kind
 from flowfabric.storage.minting import new_uuid
 

@@ -10,12 +10,16 @@ import msgspec
 from flowfabric.client.payloads import JSON, NOTHING, take
 from flowfabric.client.tasks import SuspensionShape, read_claimed, read_tasks
 from flowfabric.client.transport import Reply
-from flowfabric.model.contracts.create import Created, Duplicate, PriorityChanged
-from flowfabric.model.contracts.lease import Claimed, ClaimedOne
-from flowfabric.model.contracts.streams import Appended, StepExisting, StepStored
-from flowfabric.model.contracts.upkeep import Refreshed, Registered
-from flowfabric.model.contracts.waiting import OpenWaitpoint, SatisfiedAtOnce, Suspended, WaitpointCreated
 from flowfabric.model.errors import Unreachable
+from flowfabric.model.operations.claim import Claimed
+from flowfabric.model.operations.create import Created, Duplicate
+from flowfabric.model.operations.grant import ClaimedOne
+from flowfabric.model.operations.operate import PriorityChanged
+from flowfabric.model.operations.step import StepExisting, StepStored
+from flowfabric.model.operations.stream import Appended
+from flowfabric.model.operations.suspend import SatisfiedAtOnce, Suspended
+from flowfabric.model.operations.suspend_waitpoint import OpenWaitpoint, WaitpointCreated
+from flowfabric.model.operations.worker import Refreshed, Registered
 from flowfabric.model.state import Public
 
 Read = Callable[[Any, Reply], Any]

@@ -12,10 +12,10 @@ from flowfabric.client import bodies
 from flowfabric.client.answers import decoded, submitted
 from flowfabric.client.failures import told_failure
 from flowfabric.client.transport import Request, Transport
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.create import CreateExecution
-from flowfabric.model.contracts.lease import Renew, Renewed
+from flowfabric.model.command import Command
 from flowfabric.model.ids import Partitions
+from flowfabric.model.operations.create import CreateExecution
+from flowfabric.model.operations.lease import Renew, Renewed
 
 Send = Callable[[Transport, Sequence[Any], Partitions], Awaitable[list[Any]]]
 MAX_ITEMS: Final = 1_000

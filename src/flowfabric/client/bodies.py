@@ -11,13 +11,17 @@ from msgspec import Raw
 from flowfabric.client.conditions import condition_fields
 from flowfabric.client.payloads import is_value, put
 from flowfabric.model import ids
-from flowfabric.model.contracts.base import HolderCommand
-from flowfabric.model.contracts.create import CreateExecution
-from flowfabric.model.contracts.kinds import PublishKind
-from flowfabric.model.contracts.lease import Cancel, Claim, Complete
-from flowfabric.model.contracts.streams import AppendFrames, FrameInput, PutStep
-from flowfabric.model.contracts.waiting import ApproveSignal, CreateWaitpoint, DeliverSignal, Suspend
+from flowfabric.model.command import HolderCommand
 from flowfabric.model.ids import Partitions
+from flowfabric.model.operations.claim import Claim
+from flowfabric.model.operations.create import CreateExecution
+from flowfabric.model.operations.finish import Cancel, Complete
+from flowfabric.model.operations.kind import PublishKind
+from flowfabric.model.operations.signal import ApproveSignal, DeliverSignal
+from flowfabric.model.operations.step import PutStep
+from flowfabric.model.operations.stream import AppendFrames, FrameInput
+from flowfabric.model.operations.suspend import Suspend
+from flowfabric.model.operations.suspend_waitpoint import CreateWaitpoint
 
 Body = Callable[[Any], dict[str, Any]]
 

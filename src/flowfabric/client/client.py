@@ -23,17 +23,7 @@ from flowfabric.client.reading import read_frames
 from flowfabric.client.transport import Limits, Request, Transport
 from flowfabric.client.waiting import give_back, within
 from flowfabric.client.wakeups import Wakeups
-from flowfabric.model.contracts.access import ApprovalLink, LinkRequest
-from flowfabric.model.contracts.base import Command, ExecutionCommand
-from flowfabric.model.contracts.create import CreateExecution
-from flowfabric.model.contracts.lease import Claim, Claimed
-from flowfabric.model.contracts.reads import (
-    GetExecution,
-    Question,
-    ReadStream,
-    StreamPage,
-    TailStream,
-)
+from flowfabric.model.command import Command, ExecutionCommand, Question
 from flowfabric.model.errors import (
     Conflict,
     FlowFabricError,
@@ -45,6 +35,11 @@ from flowfabric.model.errors import (
     invalid,
 )
 from flowfabric.model.ids import Partitions, check_execution_id
+from flowfabric.model.operations.access import ApprovalLink, LinkRequest
+from flowfabric.model.operations.claim import Claim, Claimed
+from flowfabric.model.operations.create import CreateExecution
+from flowfabric.model.operations.read import GetExecution
+from flowfabric.model.operations.stream import ReadStream, StreamPage, TailStream
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Phase
 from flowfabric.storage.base import Subscription

@@ -13,10 +13,29 @@ from flowfabric.client import answers, bodies
 from flowfabric.client.answers import Read, variants
 from flowfabric.client.bodies import Body, fields, held
 from flowfabric.client.transport import Request
-from flowfabric.model.contracts import access, create, kinds, lease, reads, streams, upkeep, waiting
-from flowfabric.model.contracts.base import Command
+from flowfabric.model.command import Command
 from flowfabric.model.errors import NotOffered
 from flowfabric.model.ids import Partitions
+from flowfabric.model.operations import (
+    access,
+    access_secret,
+    claim,
+    create,
+    finish,
+    grant,
+    kind,
+    lane,
+    lease,
+    operate,
+    signal,
+    step,
+    stream,
+    suspend,
+    suspend_resume,
+    suspend_waitpoint,
+    timer,
+    worker,
+)
 
 Query = Callable[[Any], dict[str, str]]
 Safe = Callable[[Any], bool]
@@ -92,7 +111,7 @@ def _grant(kind: str) -> Operation:
         "admission_summary", "worker_capabilities",
     )  # fmt: skip
     return Operation(
-        path=f"{_RUN}/grant", answer=variants(lease.Granted), body=lambda c: body(c) | {"kind": kind}
+        path=f"{_RUN}/grant", answer=variants(grant.Granted), body=lambda c: body(c) | {"kind": kind}
     )
 
 
@@ -101,95 +120,97 @@ def _claim(by: str, *more: str) -> Operation:
     return Operation(path=f"{_RUN}/claim", answer=answers.claimed_one, body=lambda c: body(c) | {"by": by})
 
 
-_SIGNALLED: Final = variants(Accepted=waiting.SignalAccepted, Duplicate=waiting.SignalDuplicate)
-_ALIVE: Final = variants(upkeep.NotRegistered, upkeep.Marked, Refreshed=answers.refreshed)
+_SIGNALLED: Final = variants(Accepted=signal.SignalAccepted, Duplicate=signal.SignalDuplicate)
+_ALIVE: Final = variants(worker.NotRegistered, worker.Marked, Refreshed=answers.refreshed)
 
 OPERATIONS: Final[Mapping[type[Command[Any]], Operation]] = {
     # What clients do.
     create.CreateExecution: Operation(path="/v1/submit", answer=answers.created, safe=always),
-    waiting.DeliverSignal: Operation(
+    signal.DeliverSignal: Operation(
         path=f"{_RUN}/signal", answer=_SIGNALLED, body=bodies.signal, safe=keyed
     ),
     # What operators do.
-    create.ChangePriority: Operation(
+    operate.ChangePriority: Operation(
         path=f"{_RUN}/priority", answer=answers.reprioritised, method="PUT",
         body=lambda command: {"new_priority": bodies.clamped(command.priority)},
     ),
-    create.SetTags: Operation(
-        path=f"{_RUN}/tags", answer=variants(Updated=create.TagsSet), method="PUT", safe=always,
+    operate.SetTags: Operation(
+        path=f"{_RUN}/tags", answer=variants(Updated=operate.TagsSet), method="PUT", safe=always,
         body=lambda command: {"tags": dict(command.tags)},
     ),
-    create.Pause: _operator("pause", variants(create.Paused), "reason"),
-    create.Unpause: _operator("unpause", variants(create.Unpaused)),
-    create.PauseLane: Operation(
-        path="/v1/lanes/{lane_id}/pause", answer=variants(create.Paused), body=fields("reason"), safe=always
+    operate.Pause: _operator("pause", variants(operate.Paused), "reason"),
+    operate.Unpause: _operator("unpause", variants(operate.Unpaused)),
+    lane.PauseLane: Operation(
+        path="/v1/lanes/{lane_id}/pause", answer=variants(operate.Paused), body=fields("reason"), safe=always
     ),
-    create.UnpauseLane: Operation(
-        path="/v1/lanes/{lane_id}/unpause", answer=variants(create.Unpaused), body=fields(), safe=always
+    lane.UnpauseLane: Operation(
+        path="/v1/lanes/{lane_id}/unpause", answer=variants(operate.Unpaused), body=fields(), safe=always
     ),
-    create.Replay: Operation(
-        path=f"{_RUN}/replay", answer=variants(create.Replayed),
+    operate.Replay: Operation(
+        path=f"{_RUN}/replay", answer=variants(operate.Replayed),
         query=lambda command: _texts(command, "keep_steps", "from_step", "reason", "requested_by"),
     ),
-    create.RevokeLease: Operation(
-        path=f"{_RUN}/revoke-lease", answer=variants(create.Revoked, create.AlreadySatisfied),
+    lease.RevokeLease: Operation(
+        path=f"{_RUN}/revoke-lease", answer=variants(lease.Revoked, lease.AlreadySatisfied),
         query=lambda command: _texts(command, "expected_lease_id", "reason"),
     ),
-    kinds.DeleteKind: Operation(
-        path="/v1/kinds/{kind}", answer=variants(Deleted=kinds.KindDeleted), method="DELETE",
+    kind.DeleteKind: Operation(
+        path="/v1/kinds/{kind}", answer=variants(Deleted=kind.KindDeleted), method="DELETE",
         query=lambda command: _texts(command, "namespace"),
     ),
-    waiting.ApproveSignal: Operation(
+    signal.ApproveSignal: Operation(
         path=f"{_RUN}/waitpoints/{{waitpoint_id}}/signal", answer=_SIGNALLED, body=bodies.approval, safe=always
     ),
-    waiting.ResumeExecution: _operator("resume", variants(waiting.Resumed), "resume_delay_ms", safe=never),
-    lease.GrantAndClaim: _claim("name", "attempt_id"),
+    suspend_resume.ResumeExecution: _operator(
+        "resume", variants(suspend_resume.Resumed), "resume_delay_ms", safe=never
+    ),
+    grant.GrantAndClaim: _claim("name", "attempt_id"),
     # What workers do.
-    lease.Claim: Operation(
+    claim.Claim: Operation(
         path="/v1/workers/{worker_id}/tasks", answer=answers.claimed, body=bodies.claim, safe=always
     ),
-    lease.IssueClaimGrant: _grant("claim"),
-    lease.IssueReclaimGrant: _grant("reclaim"),
-    lease.ClaimGranted: _claim("grant", "attempt_id"),
-    lease.ClaimResumed: _claim("resumed"),
-    lease.Reclaim: _claim("reclaim", "attempt_id", "max_reclaim_count"),
+    grant.IssueClaimGrant: _grant("claim"),
+    grant.IssueReclaimGrant: _grant("reclaim"),
+    grant.ClaimGranted: _claim("grant", "attempt_id"),
+    grant.ClaimResumed: _claim("resumed"),
+    grant.Reclaim: _claim("reclaim", "attempt_id", "max_reclaim_count"),
     lease.Renew: _holder("renew", variants(lease.Renewed), "lease_ttl_ms", "attempt_index", safe=fenced),
     lease.Release: _holder("release", variants(lease.Released), "reason"),
-    lease.Complete: _holder("complete", variants(lease.Completed), body=bodies.completion, safe=fenced),
-    lease.Fail: _holder(
-        "fail", variants(lease.RetryScheduled, lease.TerminalFailed), "reason", "category", "detail",
+    finish.Complete: _holder("complete", variants(finish.Completed), body=bodies.completion, safe=fenced),
+    finish.Fail: _holder(
+        "fail", variants(finish.RetryScheduled, finish.TerminalFailed), "reason", "category", "detail",
         "retry_after_ms", safe=fenced,
     ),
-    lease.Cancel: _holder("cancel", variants(create.Cancelled), body=bodies.cancellation, safe=fenced),
-    lease.Delay: _holder("delay", variants(lease.Delayed), "delay_until"),
-    lease.WaitChildren: _holder("wait-children", variants(lease.Moved)),
+    finish.Cancel: _holder("cancel", variants(finish.Cancelled), body=bodies.cancellation, safe=fenced),
+    finish.Delay: _holder("delay", variants(finish.Delayed), "delay_until"),
+    finish.WaitChildren: _holder("wait-children", variants(finish.Moved)),
     lease.UpdateProgress: _holder("progress", variants(lease.Updated), "pct", "message", safe=fenced),
-    waiting.Suspend: _holder(
+    suspend.Suspend: _holder(
         "suspend", variants(Suspended=answers.suspended, AlreadySatisfied=answers.satisfied),
         body=bodies.suspension, safe=keyed,
     ),
-    waiting.CreateWaitpoint: _holder(
+    suspend_waitpoint.CreateWaitpoint: _holder(
         "waitpoints", variants(Created=answers.opened), body=bodies.waitpoint
     ),
-    waiting.CloseWaitpoint: Operation(
+    suspend_waitpoint.CloseWaitpoint: Operation(
         path=f"{_RUN}/waitpoints/{{waitpoint_id}}", method="DELETE", safe=always,
-        answer=variants(Closed=waiting.WaitpointClosed), query=lambda command: _texts(command, "reason"),
+        answer=variants(Closed=suspend_waitpoint.WaitpointClosed), query=lambda command: _texts(command, "reason"),
     ),
-    streams.AppendFrames: _holder("frames", variants(Appended=answers.appended), body=bodies.frames),
-    streams.PutStep: _holder("steps", answers.step_put, body=bodies.step, safe=always),
-    kinds.PublishKind: Operation(
-        path="/v1/kinds/{kind}", answer=variants(kinds.Published, kinds.Unchanged), method="PUT", safe=always,
+    stream.AppendFrames: _holder("frames", variants(Appended=answers.appended), body=bodies.frames),
+    step.PutStep: _holder("steps", answers.step_put, body=bodies.step, safe=always),
+    kind.PublishKind: Operation(
+        path="/v1/kinds/{kind}", answer=variants(kind.Published, kind.Unchanged), method="PUT", safe=always,
         body=bodies.kind,
     ),
-    upkeep.RegisterWorker: Operation(
+    worker.RegisterWorker: Operation(
         path="/v1/workers/{worker_id}/register", answer=answers.registered, safe=always,
         body=fields("worker_instance_id", "namespace", "lanes", "capabilities", "liveness_ttl_ms", "kinds"),
     ),
-    upkeep.HeartbeatWorker: Operation(
+    worker.HeartbeatWorker: Operation(
         path="/v1/workers/{worker_instance_id}/heartbeat", answer=_ALIVE, safe=always,
         body=fields("worker_instance_id", "namespace"),
     ),
-    upkeep.MarkWorkerDead: Operation(
+    worker.MarkWorkerDead: Operation(
         path="/v1/workers/{worker_instance_id}/dead", answer=_ALIVE,
         body=fields("worker_instance_id", "namespace", "reason"),
     ),
@@ -201,26 +222,26 @@ _SECRETS: Final = "the server seeds its secret itself; rotate it with POST /v1/a
 _TOKENS: Final = "only the server sees what is stored of a token; use /v1/admin/tokens"
 
 NOT_OFFERED: Final[Mapping[type[Command[Any]], str]] = {
-    upkeep.MarkLeaseExpired: _TIMERS,
-    upkeep.PromoteDelayed: _TIMERS,
-    upkeep.ExpireSuspension: _TIMERS,
-    upkeep.ExpireExecution: _TIMERS,
-    upkeep.ExpireWaitpoints: _TIMERS,
-    upkeep.Purge: _TIMERS,
-    upkeep.LoseDeadLease: "mark the worker dead: the server takes its leases in the same call",
-    upkeep.SeedSecret: _SECRETS,
-    upkeep.RotateSecret: _SECRETS,
-    create.OpenLane: "name the lanes in the server's settings; any other comes into being with its first execution",
-    create.Block: "admission inside the engine blocks work; operators pause it",
-    create.Unblock: "admission inside the engine lets work go on; operators unpause it",
+    timer.MarkLeaseExpired: _TIMERS,
+    timer.PromoteDelayed: _TIMERS,
+    timer.ExpireSuspension: _TIMERS,
+    timer.ExpireExecution: _TIMERS,
+    timer.ExpireWaitpoints: _TIMERS,
+    timer.Purge: _TIMERS,
+    timer.LoseDeadLease: "mark the worker dead: the server takes its leases in the same call",
+    access_secret.SeedSecret: _SECRETS,
+    access_secret.RotateSecret: _SECRETS,
+    lane.OpenLane: "name the lanes in the server's settings; any other comes into being with its first execution",
+    operate.Block: "admission inside the engine blocks work; operators pause it",
+    operate.Unblock: "admission inside the engine lets work go on; operators unpause it",
     access.CreateToken: _TOKENS,
     access.DeleteToken: _TOKENS,
     access.ListTokens: _TOKENS,
     access.SignLink: "ask for a link with POST /v1/executions/{id}/waitpoints/{waitpoint_id}/link",
-    access.ReadCursorKeys: "the keys of a server are its own; its lists come with cursors",
-    reads.ListKids: "the keys of a server are its own; GET /healthz says whether it is ready",
-    reads.ReadDue: _TIMERS,
-    reads.FindClaimable: "claim at once, or ask for a grant with POST /v1/workers/{worker_id}/claim",
+    access_secret.ReadCursorKeys: "the keys of a server are its own; its lists come with cursors",
+    access_secret.ListKids: "the keys of a server are its own; GET /healthz says whether it is ready",
+    timer.ReadDue: _TIMERS,
+    claim.FindClaimable: "claim at once, or ask for a grant with POST /v1/workers/{worker_id}/claim",
 }
 """What stays inside the server, and what to do instead."""
 

@@ -11,43 +11,55 @@ from msgspec import Struct
 
 from flowfabric.client.operations import fill
 from flowfabric.client.transport import Request
-from flowfabric.model.contracts import kinds, reads
-from flowfabric.model.contracts.reads import Question
+from flowfabric.model.command import Question
+from flowfabric.model.operations import (
+    kind,
+    lane,
+    lease,
+    read,
+    read_list,
+    signal,
+    step,
+    stream,
+    suspend_resume,
+    suspend_waitpoint,
+    worker,
+)
 
 RECORDS: Final = "application/vnd.flowfabric.record+json"
 _RUN: Final = "/v1/executions/{execution_id}"
 _STREAM: Final = f"{_RUN}/attempts/{{attempt_index}}/stream"
 
 PATHS: Final[Mapping[type[Question[Any]], str]] = {
-    reads.Describe: _RUN,
-    reads.GetExecution: _RUN,
-    reads.GetPayload: f"{_RUN}/detail",
-    reads.ListAttempts: f"{_RUN}/detail",
-    reads.GetSuspension: f"{_RUN}/detail",
-    reads.GetResult: f"{_RUN}/result",
-    reads.ReadHistory: f"{_RUN}/history",
-    reads.ObserveSignals: f"{_RUN}/signals",
-    reads.ListWaitpoints: f"{_RUN}/pending-waitpoints",
-    reads.ReadToken: f"{_RUN}/waitpoints/{{waitpoint_id}}/token",
-    reads.ReadStream: _STREAM,
-    reads.TailStream: f"{_STREAM}/tail",
-    reads.ReadSummary: f"{_STREAM}/summary",
-    reads.ListSteps: f"{_RUN}/steps",
-    reads.GetStep: f"{_RUN}/steps/{{step_name}}",
-    reads.ListExecutions: "/v1/executions",
-    reads.ListQueue: "/v1/executions",
-    reads.ListPartition: "/v1/executions",
-    reads.FindExecutions: "/v1/executions",
-    reads.ReadInbox: "/v1/waitpoints",
-    reads.ReadFeed: "/v1/feed",
-    reads.ListLanes: "/v1/lanes",
-    kinds.GetKind: "/v1/kinds/{kind}",
-    kinds.FindKinds: "/v1/kinds",
-    kinds.ListKinds: "/v1/kinds",
-    reads.ListWorkers: "/v1/workers",
-    reads.CountLeases: "/v1/workers",
-    reads.CountExecutions: "/v1/stats",
-    reads.ListLeases: "/v1/workers/{worker_instance_id}/leases",
+    read.Describe: _RUN,
+    read.GetExecution: _RUN,
+    read.GetPayload: f"{_RUN}/detail",
+    read.ListAttempts: f"{_RUN}/detail",
+    suspend_resume.GetSuspension: f"{_RUN}/detail",
+    read.GetResult: f"{_RUN}/result",
+    read.ReadHistory: f"{_RUN}/history",
+    signal.ObserveSignals: f"{_RUN}/signals",
+    suspend_waitpoint.ListWaitpoints: f"{_RUN}/pending-waitpoints",
+    suspend_waitpoint.ReadToken: f"{_RUN}/waitpoints/{{waitpoint_id}}/token",
+    stream.ReadStream: _STREAM,
+    stream.TailStream: f"{_STREAM}/tail",
+    stream.ReadSummary: f"{_STREAM}/summary",
+    step.ListSteps: f"{_RUN}/steps",
+    step.GetStep: f"{_RUN}/steps/{{step_name}}",
+    read_list.ListExecutions: "/v1/executions",
+    read_list.ListQueue: "/v1/executions",
+    read_list.ListPartition: "/v1/executions",
+    read_list.FindExecutions: "/v1/executions",
+    signal.ReadInbox: "/v1/waitpoints",
+    read_list.ReadFeed: "/v1/feed",
+    lane.ListLanes: "/v1/lanes",
+    kind.GetKind: "/v1/kinds/{kind}",
+    kind.FindKinds: "/v1/kinds",
+    kind.ListKinds: "/v1/kinds",
+    worker.ListWorkers: "/v1/workers",
+    lease.CountLeases: "/v1/workers",
+    read_list.CountExecutions: "/v1/stats",
+    lease.ListLeases: "/v1/workers/{worker_instance_id}/leases",
 }
 """By question."""
 

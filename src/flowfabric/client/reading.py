@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from flowfabric.model.contracts.reads import ReadStream, StreamPage, TailStream
 from flowfabric.model.ids import entry_id, parse_entry_id
+from flowfabric.model.operations.stream import ReadStream, StreamPage, TailStream
 
 FRAMES_AT_ONCE: Final = 1_000
 Ask = Callable[[Any], Awaitable[Any]]

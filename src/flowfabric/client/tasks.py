@@ -8,9 +8,11 @@ import msgspec
 from msgspec import Raw, Struct
 
 from flowfabric.client.payloads import NOTHING, take
-from flowfabric.model.contracts.base import Fence
-from flowfabric.model.contracts.lease import ClaimedOne, Resume, StepView, Task, claimed_one
-from flowfabric.model.contracts.wait_results import WaitSignal
+from flowfabric.model.command import Fence
+from flowfabric.model.operations.claim import Resume, Task
+from flowfabric.model.operations.grant import ClaimedOne, claimed_one
+from flowfabric.model.views import StepView
+from flowfabric.model.wait_result import WaitSignal
 
 
 class StepShape(Struct, frozen=True):

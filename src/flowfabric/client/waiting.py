@@ -9,8 +9,9 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from flowfabric.model.contracts.lease import Claim, Release
 from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.operations.claim import Claim
+from flowfabric.model.operations.lease import Release
 from flowfabric.storage.base import Commands
 
 R = TypeVar("R")

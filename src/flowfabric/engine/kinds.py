@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from flowfabric.model.contracts.kinds import FindKinds
 from flowfabric.model.errors import InvalidInput, NotFound
 from flowfabric.model.limits import MAX_KINDS_PER_LOOKUP
+from flowfabric.model.operations.kind import FindKinds
 from flowfabric.model.records import Kind
 from flowfabric.storage.base import Commands
 

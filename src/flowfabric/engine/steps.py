@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 from msgspec.structs import replace
 
-from flowfabric.model.contracts.reads import ListedStep, ListSteps
+from flowfabric.model.operations.step import ListedStep, ListSteps
 from flowfabric.storage.base import Commands
 
 

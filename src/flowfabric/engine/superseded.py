@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
 
-from flowfabric.model.contracts.reads import HistoryPage, ReadHistory, StreamPage, TailStream
 from flowfabric.model.ids import entry_id
 from flowfabric.model.limits import MAX_INT
+from flowfabric.model.operations.read import HistoryPage, ReadHistory
+from flowfabric.model.operations.stream import StreamPage, TailStream
 from flowfabric.model.records import Event, Frame
 from flowfabric.model.superseded import Entry, Lease, StoredSteps, Superseded
 

@@ -12,10 +12,9 @@ import os
 import uuid
 from typing import Any, Final
 
-from flowfabric.model.contracts.base import ExecutionCommand
-from flowfabric.model.contracts.reads import ReadDue
+from flowfabric.model.command import ExecutionCommand
 from flowfabric.model.errors import FlowFabricError, Infrastructure, StoreClosed
-from flowfabric.model.machine.timers import due_commands
+from flowfabric.model.operations.timer import ReadDue, due_commands
 from flowfabric.storage.base import Subscription, Upkeep
 
 BATON: Final = "timers"

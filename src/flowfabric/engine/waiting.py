@@ -8,9 +8,11 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from flowfabric.model.contracts.lease import Claim, Claimed, Release
-from flowfabric.model.contracts.reads import GetExecution, StreamPage, TailStream
 from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.operations.claim import Claim, Claimed
+from flowfabric.model.operations.lease import Release
+from flowfabric.model.operations.read import GetExecution
+from flowfabric.model.operations.stream import StreamPage, TailStream
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Phase
 from flowfabric.storage.base import Commands, Waits

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from flowfabric.model.contracts.reads import PAGE_MAX, ListWaitpoints, WaitpointView
+from flowfabric.model.command import PAGE_MAX
+from flowfabric.model.operations.suspend_waitpoint import ListWaitpoints, WaitpointView
 from flowfabric.storage.base import Commands
 
 

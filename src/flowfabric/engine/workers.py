@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from flowfabric.model.contracts.reads import GetExecution, ListLeases
-from flowfabric.model.contracts.upkeep import LoseDeadLease, MarkedExpired, MarkWorkerDead
+from flowfabric.model.operations.lease import ListLeases
+from flowfabric.model.operations.read import GetExecution
+from flowfabric.model.operations.timer import LoseDeadLease, MarkedExpired
+from flowfabric.model.operations.worker import MarkWorkerDead
 from flowfabric.storage.base import Commands
 
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from flowfabric.model.contracts.create import CreateExecution
+from flowfabric.model.operations.create import CreateExecution
 from flowfabric.model.records import Kind
 
 DEFAULT_LANE: Final = "default"

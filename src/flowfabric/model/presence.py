@@ -8,8 +8,8 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flowfabric.model.contracts.lease import Claim
 from flowfabric.model.limits import LIVENESS_MS, MAX_INT
+from flowfabric.model.operations.claim import Claim
 from flowfabric.model.records import VERSION, Worker
 
 DEFAULT_NAMESPACE: Final = "default"

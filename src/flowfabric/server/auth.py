@@ -11,7 +11,7 @@ import time
 from functools import lru_cache
 from typing import Final
 
-from flowfabric.model.contracts.access import ListTokens
+from flowfabric.model.operations.access import ListTokens
 from flowfabric.model.records import AccessToken
 from flowfabric.server.errors import HttpError
 from flowfabric.server.roles import ANYBODY, Need, Principal, Role, who_may

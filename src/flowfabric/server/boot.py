@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import flowfabric
-from flowfabric.model.contracts.create import OpenLane
+from flowfabric.model.operations.lane import OpenLane
 from flowfabric.server.telemetry import tracing_from
 from flowfabric.storage import open_unseeded
 from flowfabric.storage.base import Upkeep

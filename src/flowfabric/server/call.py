@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 from msgspec import Struct
 
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.reads import GetExecution, Question
+from flowfabric.model.command import Command, Question
 from flowfabric.model.errors import FlowFabricError, refuse
+from flowfabric.model.operations.read import GetExecution
 from flowfabric.server.audit import NEEDED
 from flowfabric.server.auth import authorize
 from flowfabric.server.errors import HttpError

@@ -16,8 +16,8 @@ from typing import Final
 
 import msgspec
 
-from flowfabric.model.contracts.access import ReadCursorKeys
 from flowfabric.model.limits import MAX_INT
+from flowfabric.model.operations.access_secret import ReadCursorKeys
 from flowfabric.server.errors import HttpError, bad_request
 from flowfabric.storage.base import Commands
 

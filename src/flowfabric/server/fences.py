@@ -10,14 +10,8 @@ from typing import Any, Final, TypeVar, cast
 
 from msgspec.structs import replace
 
-from flowfabric.model.contracts.reads import (
-    Description,
-    ExecutionPage,
-    FeedEntry,
-    FeedPage,
-    HistoryPage,
-    QueuePage,
-)
+from flowfabric.model.operations.read import Description, HistoryPage
+from flowfabric.model.operations.read_list import ExecutionPage, FeedEntry, FeedPage, QueuePage
 from flowfabric.model.records import Attempt, Event, Execution
 from flowfabric.model.state import Ownership
 from flowfabric.server.roles import Need, Principal

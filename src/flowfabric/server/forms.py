@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct, UnsetType
 
-from flowfabric.model.contracts.base import Fence
+from flowfabric.model.command import Fence
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.ids import Partitions, check_execution_id, check_uuid
 from flowfabric.model.limits import MAX_FAIRNESS_WEIGHT, MAX_INT

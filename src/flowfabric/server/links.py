@@ -13,8 +13,8 @@ from typing import Final
 
 import msgspec
 
-from flowfabric.model.contracts.access import Signed, SignLink
 from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.operations.access import Signed, SignLink
 from flowfabric.storage.base import Upkeep
 
 MAX_LENGTH: Final = 6_000

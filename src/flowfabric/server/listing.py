@@ -6,16 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
-from flowfabric.model.contracts.reads import (
-    ListExecutions,
-    ListLanes,
-    ListQueue,
-    ListWaitpoints,
-    ListWorkers,
-    ReadFeed,
-    ReadHistory,
-    ReadInbox,
-)
+from flowfabric.model.operations.lane import ListLanes
+from flowfabric.model.operations.read import ReadHistory
+from flowfabric.model.operations.read_list import ListExecutions, ListQueue, ReadFeed
+from flowfabric.model.operations.signal import ReadInbox
+from flowfabric.model.operations.suspend_waitpoint import ListWaitpoints
+from flowfabric.model.operations.worker import ListWorkers
 from flowfabric.model.records import Worker
 from flowfabric.server.call import encode
 

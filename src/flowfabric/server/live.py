@@ -13,8 +13,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Final, TypeVar
 
 from flowfabric.engine.waiting import LOOK_SECONDS
-from flowfabric.model.contracts.reads import FeedEntry, Question, ReadFeed
+from flowfabric.model.command import Question
 from flowfabric.model.errors import FlowFabricError, StoreClosed
+from flowfabric.model.operations.read_list import FeedEntry, ReadFeed
 from flowfabric.server.call import Stopping
 from flowfabric.server.errors import HttpError
 from flowfabric.server.fences import line_without_fence

@@ -6,19 +6,12 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.lease import (
-    Cancel,
-    Claim,
-    Claimed,
-    Complete,
-    Fail,
-    Renew,
-    TerminalFailed,
-)
-from flowfabric.model.contracts.reads import Question, ReadDue
-from flowfabric.model.contracts.upkeep import ExpireExecution, Swept
+from flowfabric.model.command import Command, Question
 from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.operations.claim import Claim, Claimed
+from flowfabric.model.operations.finish import Cancel, Complete, Fail, TerminalFailed
+from flowfabric.model.operations.lease import Renew
+from flowfabric.model.operations.timer import ExpireExecution, ReadDue, Swept
 from flowfabric.storage.base import RepairReport, Upkeep
 
 if TYPE_CHECKING:

@@ -18,8 +18,9 @@ try:
 except ImportError as error:  # pragma: no cover - seen only where the extra is not installed
     raise ImportError(f"metrics need prometheus_client: {install_command('server')}") from error
 
-from flowfabric.model.contracts.reads import GetExecution, LaneView, ListLanes
 from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.operations.lane import LaneView, ListLanes
+from flowfabric.model.operations.read import GetExecution
 from flowfabric.server.sharing import shared_folder
 from flowfabric.storage.base import Upkeep
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from flowfabric.model.contracts.access import Signed
+from flowfabric.model.operations.access import Signed
 from flowfabric.model.times import moment
 from flowfabric.server.call import Answer
 from flowfabric.server.links import Link

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from flowfabric.model.contracts.reads import FrameView, ReadStream, StreamPage, TailStream
 from flowfabric.model.ids import entry_id, parse_entry_id
+from flowfabric.model.operations.stream import FrameView, ReadStream, StreamPage, TailStream
 from flowfabric.server.call import Answer, encode
 
 FIRST: Final = 8

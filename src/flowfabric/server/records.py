@@ -15,40 +15,35 @@ import msgspec
 from msgspec.structs import replace
 
 from flowfabric.engine import tail_when_ready
-from flowfabric.model.contracts.kinds import FindKinds, GetKind, ListKinds
-from flowfabric.model.contracts.reads import (
-    CountExecutions,
-    CountLeases,
+from flowfabric.model.command import Question
+from flowfabric.model.errors import NotFound
+from flowfabric.model.operations.kind import FindKinds, GetKind, ListKinds
+from flowfabric.model.operations.lane import ListLanes
+from flowfabric.model.operations.lease import CountLeases, ListLeases
+from flowfabric.model.operations.read import (
     Describe,
-    FeedPage,
-    FindExecutions,
     GetExecution,
     GetPayload,
     GetResult,
-    GetStep,
-    GetSuspension,
     ListAttempts,
+    ReadHistory,
+)
+from flowfabric.model.operations.read_list import (
+    CountExecutions,
+    FeedPage,
+    FindExecutions,
     ListExecutions,
-    ListLanes,
-    ListLeases,
     ListPartition,
     ListQueue,
-    ListSteps,
-    ListWaitpoints,
-    ListWorkers,
-    ObserveSignals,
-    Question,
     QueuePage,
     ReadFeed,
-    ReadHistory,
-    ReadInbox,
-    ReadStream,
-    ReadSummary,
-    ReadToken,
-    StreamPage,
-    TailStream,
 )
-from flowfabric.model.errors import NotFound
+from flowfabric.model.operations.signal import ObserveSignals, ReadInbox
+from flowfabric.model.operations.step import GetStep, ListSteps
+from flowfabric.model.operations.stream import ReadStream, ReadSummary, StreamPage, TailStream
+from flowfabric.model.operations.suspend_resume import GetSuspension
+from flowfabric.model.operations.suspend_waitpoint import ListWaitpoints, ReadToken
+from flowfabric.model.operations.worker import ListWorkers
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.cursors import queue_name, read_place, write_place
 from flowfabric.server.errors import HttpError, bad_request

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from flowfabric.model.contracts.lease import SignalView
-from flowfabric.model.contracts.reads import FrameView
+from flowfabric.model.operations.stream import FrameView
+from flowfabric.model.views import SignalView
 from flowfabric.server.forms import text_or_base64
 
 JSON = "json"

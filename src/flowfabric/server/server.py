@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from flowfabric.engine import Engine
 from flowfabric.engine.kinds import KindCache
-from flowfabric.model.contracts.base import Command
+from flowfabric.model.command import Command
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.server.auth import Access
 from flowfabric.server.cors import Cors

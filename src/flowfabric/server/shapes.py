@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from flowfabric.model.contracts.reads import WaitpointView
+from flowfabric.model.operations.suspend_waitpoint import WaitpointView
 from flowfabric.model.records import Attempt, Event, Execution, Kind
 from flowfabric.model.state import Blocking
 from flowfabric.server.errors import HttpError

@@ -15,16 +15,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flowfabric.engine.superseded import Supersession
-from flowfabric.model.contracts.reads import (
-    FrameView,
-    GetExecution,
-    ListAttempts,
-    ReadHistory,
-    TailStream,
-)
 from flowfabric.model.errors import NotFound
 from flowfabric.model.ids import entry_id
 from flowfabric.model.limits import MAX_INT
+from flowfabric.model.operations.read import GetExecution, ListAttempts, ReadHistory
+from flowfabric.model.operations.stream import FrameView, TailStream
 from flowfabric.model.records import Event, Execution, Frame, LeaseStart
 from flowfabric.model.state import TERMINAL_STATES
 from flowfabric.model.superseded import Superseded, Told, lease_of, mark_told, unmark_told

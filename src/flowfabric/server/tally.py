@@ -12,10 +12,13 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final
 
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.create import Cancelled, Created, Replayed
-from flowfabric.model.contracts.lease import Claimed, Completed, RetryScheduled, TerminalFailed
-from flowfabric.model.contracts.waiting import SignalAccepted, Suspended
+from flowfabric.model.command import Command
+from flowfabric.model.operations.claim import Claimed
+from flowfabric.model.operations.create import Created
+from flowfabric.model.operations.finish import Cancelled, Completed, RetryScheduled, TerminalFailed
+from flowfabric.model.operations.operate import Replayed
+from flowfabric.model.operations.signal import SignalAccepted
+from flowfabric.model.operations.suspend import Suspended
 from flowfabric.server.sharing import other_boards, own_board
 
 WINDOW: Final = 60

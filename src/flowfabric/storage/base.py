@@ -12,11 +12,11 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct
 
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.lease import Claim, Claimed
-from flowfabric.model.contracts.reads import Question, StreamPage, TailStream
+from flowfabric.model.command import Command, Question
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.ids import Partitions
+from flowfabric.model.operations.claim import Claim, Claimed
+from flowfabric.model.operations.stream import StreamPage, TailStream
 from flowfabric.model.records import Execution
 
 R = TypeVar("R")
@@ -43,7 +43,7 @@ class Commands(Protocol):
         created = await store.apply(CreateExecution(execution_id=execution_id, execution_kind="greet"))
         found = await store.read(Describe(execution_id=execution_id))
 
-    Commands and questions are in `flowfabric.model.contracts`.
+    Commands and questions are in `flowfabric.model.operations`.
     """
 
     @property

@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar, cast
 
-from flowfabric.model.contracts.base import Command, ExecutionCommand
-from flowfabric.model.contracts.reads import Question
+from flowfabric.model.command import Command, ExecutionCommand, Question
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.ids import Partitions, check_execution_id
 from flowfabric.storage.base import Clock

@@ -12,9 +12,8 @@ import re
 import secrets
 from typing import Final
 
-from flowfabric.model.contracts.reads import ListKids
-from flowfabric.model.contracts.upkeep import RotateSecret, SeedSecret
 from flowfabric.model.errors import FlowFabricError, InvalidInput, StoreUnusable, invalid
+from flowfabric.model.operations.access_secret import ListKids, RotateSecret, SeedSecret
 from flowfabric.model.tokens import SEED_SECRET_LENGTH, AlreadySeeded
 from flowfabric.storage.base import Upkeep
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from flowfabric.model.indexes import claimable
 from flowfabric.model.limits import NEVER
-from flowfabric.model.machine import Move, Workspace
+from flowfabric.model.machine.workspace import Move, Workspace
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Outcome, Ownership, Phase
 

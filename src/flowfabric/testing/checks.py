@@ -8,8 +8,8 @@ from typing import Any, Final
 from flowfabric.app import Frame, Run
 from flowfabric.app.stream import follow
 from flowfabric.engine import every_step
-from flowfabric.model.contracts.reads import GetExecution
 from flowfabric.model.errors import NotFound
+from flowfabric.model.operations.read import GetExecution
 from flowfabric.storage.base import Commands
 
 OURS: Final = ("wait:", "waitpoint:", "submit:", "sleep")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from flowfabric.app import FlowFabric
-from flowfabric.model.contracts.reads import ListLeases
+from flowfabric.model.operations.lease import ListLeases
 from flowfabric.storage.base import Upkeep
 from flowfabric.testing.agenda import LabTimer
 from flowfabric.testing.life import Crash, Life, Pulse, Seen

@@ -11,9 +11,9 @@ from typing import Any, Final, Self, TypeVar
 from flowfabric.app import Call, FlowFabric, Frame, Run
 from flowfabric.app.submits import Submits
 from flowfabric.codecs import Duration, seconds
-from flowfabric.model.contracts.reads import GetSuspension
-from flowfabric.model.contracts.upkeep import SeedSecret
 from flowfabric.model.errors import invalid
+from flowfabric.model.operations.access_secret import SeedSecret
+from flowfabric.model.operations.suspend_resume import GetSuspension
 from flowfabric.model.tokens import SEED_SECRET_LENGTH
 from flowfabric.storage import open_store
 from flowfabric.storage.base import Upkeep

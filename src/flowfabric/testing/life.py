@@ -17,13 +17,15 @@ from typing import Any, Final, Literal, Self, TypeVar
 from msgspec.structs import replace
 
 from flowfabric.engine import tail_when_ready, wait_until_ended
-from flowfabric.model.contracts.access import ApprovalLink, LinkRequest
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.lease import Claim, Claimed, Renew
-from flowfabric.model.contracts.reads import Question, ReadToken, StreamPage, TailStream
-from flowfabric.model.contracts.streams import PutStep
+from flowfabric.model.command import Command, Question
 from flowfabric.model.errors import FlowFabricError, StoreClosed, from_code
 from flowfabric.model.ids import Partitions
+from flowfabric.model.operations.access import ApprovalLink, LinkRequest
+from flowfabric.model.operations.claim import Claim, Claimed
+from flowfabric.model.operations.lease import Renew
+from flowfabric.model.operations.step import PutStep
+from flowfabric.model.operations.stream import StreamPage, TailStream
+from flowfabric.model.operations.suspend_waitpoint import ReadToken
 from flowfabric.model.records import Execution
 from flowfabric.storage.base import Subscription, Upkeep
 from flowfabric.testing.agenda import Agenda

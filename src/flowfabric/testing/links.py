@@ -7,8 +7,8 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import msgspec
 
-from flowfabric.model.contracts.access import LinkRequest
 from flowfabric.model.errors import invalid
+from flowfabric.model.operations.access import LinkRequest
 
 PAGE: Final = "https://lab.invalid/approve"
 

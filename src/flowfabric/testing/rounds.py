@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from flowfabric.engine import Timers
-from flowfabric.model.contracts.reads import ReadDue
+from flowfabric.model.operations.timer import ReadDue
 from flowfabric.storage.base import Upkeep
 from flowfabric.testing.clock import Clock
 from flowfabric.testing.hands import Hand

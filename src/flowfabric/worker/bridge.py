@@ -5,9 +5,9 @@ from __future__ import annotations
 import hmac
 from typing import Any
 
-from flowfabric.model.contracts.reads import ReadToken
-from flowfabric.model.contracts.waiting import DeliverSignal, SignalAccepted, SignalDuplicate
 from flowfabric.model.errors import NotFound, Unauthorized
+from flowfabric.model.operations.signal import DeliverSignal, SignalAccepted, SignalDuplicate
+from flowfabric.model.operations.suspend_waitpoint import ReadToken
 from flowfabric.storage.base import Commands
 from flowfabric.storage.minting import new_uuid
 

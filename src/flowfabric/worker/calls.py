@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 
 from flowfabric.codecs import Codec
-from flowfabric.model.contracts.create import CreateExecution
+from flowfabric.model.operations.create import CreateExecution
 
 R_co = TypeVar("R_co", covariant=True)
 

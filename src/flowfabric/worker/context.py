@@ -13,15 +13,16 @@ from datetime import UTC, datetime
 from typing import Any, Final, ParamSpec, TypeVar, Unpack, overload
 
 from flowfabric.codecs import JSON, Codec, Duration, decode_value, encode_value, millis
+from flowfabric.model.command import HolderCommand
 from flowfabric.model.conditions import Condition, timeout_only
-from flowfabric.model.contracts.access import ApprovalLink, LinkRequest
-from flowfabric.model.contracts.base import HolderCommand
-from flowfabric.model.contracts.lease import UpdateProgress
-from flowfabric.model.contracts.reads import ReadToken
-from flowfabric.model.contracts.streams import FrameInput, PutStep, StepExisting
-from flowfabric.model.contracts.wait_results import WaitResult, unpack_wait
-from flowfabric.model.contracts.waiting import Binding, SatisfiedAtOnce, Suspend
 from flowfabric.model.errors import FlowFabricError, NotOffered, invalid
+from flowfabric.model.operations.access import ApprovalLink, LinkRequest
+from flowfabric.model.operations.lease import UpdateProgress
+from flowfabric.model.operations.step import PutStep, StepExisting
+from flowfabric.model.operations.stream import FrameInput
+from flowfabric.model.operations.suspend import Binding, SatisfiedAtOnce, Suspend
+from flowfabric.model.operations.suspend_waitpoint import ReadToken
+from flowfabric.model.wait_result import WaitResult, unpack_wait
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker.calls import Call
 from flowfabric.worker.durable_calls import DurableCalls, Submitter, WithOptions

@@ -12,8 +12,9 @@ import msgspec
 from msgspec import Struct
 
 from flowfabric.codecs import EncodeFault
-from flowfabric.model.contracts.lease import Fail, Release
 from flowfabric.model.limits import MAX_DETAIL_BYTES, MAX_TEXT_BYTES
+from flowfabric.model.operations.finish import Fail
+from flowfabric.model.operations.lease import Release
 from flowfabric.worker.faults import (
     RETRY,
     Interrupted,

@@ -6,10 +6,9 @@ import asyncio
 import time
 from typing import Final
 
-from flowfabric.model.contracts.reads import TailStream
-from flowfabric.model.contracts.streams import MAX_FRAMES_PER_CALL, FrameInput
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.limits import FRAME_READ_MAX
+from flowfabric.model.operations.stream import MAX_FRAMES_PER_CALL, FrameInput, TailStream
 from flowfabric.worker.sending import Backoff, transient
 from flowfabric.worker.tasks import ClaimedTask
 

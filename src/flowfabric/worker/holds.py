@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from flowfabric.model.contracts.base import Fence
-from flowfabric.model.contracts.lease import Renew, Task
+from flowfabric.model.command import Fence
 from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.operations.claim import Task
+from flowfabric.model.operations.lease import Renew
 
 UNHEALTHY: Final = 3
 """So many renewals in a row may fail before a lease counts as in danger."""

@@ -16,10 +16,7 @@ from contextlib import AbstractAsyncContextManager
 from functools import lru_cache
 from typing import Any, Final, Protocol, TypeVar
 
-from flowfabric.model.contracts.access import ApprovalLink, LinkRequest
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.lease import Claim, Claimed
-from flowfabric.model.contracts.reads import Question, StreamPage, TailStream
+from flowfabric.model.command import Command, Question
 from flowfabric.model.errors import (
     Conflict,
     FlowFabricError,
@@ -31,6 +28,9 @@ from flowfabric.model.errors import (
     Unreachable,
 )
 from flowfabric.model.ids import Partitions
+from flowfabric.model.operations.access import ApprovalLink, LinkRequest
+from flowfabric.model.operations.claim import Claim, Claimed
+from flowfabric.model.operations.stream import StreamPage, TailStream
 from flowfabric.model.records import Execution
 from flowfabric.storage.base import Commands, Subscription, Waits
 

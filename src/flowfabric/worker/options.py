@@ -11,9 +11,9 @@ import msgspec
 
 from flowfabric.codecs import Duration, millis
 from flowfabric.model import checks
-from flowfabric.model.contracts.kinds import check_fairness_weight
 from flowfabric.model.errors import invalid
 from flowfabric.model.limits import MAX_PRIORITY
+from flowfabric.model.operations.kind import check_fairness_weight
 from flowfabric.model.policy import parse_policy
 from flowfabric.worker.faults import RETRY, category_name
 from flowfabric.worker.handlers import capabilities, whole

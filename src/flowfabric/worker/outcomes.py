@@ -8,8 +8,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from flowfabric.model.contracts.lease import Complete, Fail, Release, RetryScheduled
 from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.operations.finish import Complete, Fail, RetryScheduled
+from flowfabric.model.operations.lease import Release
 from flowfabric.model.times import moment
 from flowfabric.worker.endings import refusal, traceback_of
 from flowfabric.worker.faults import is_loss

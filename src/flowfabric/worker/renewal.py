@@ -16,7 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
-from flowfabric.model.contracts.base import Command
+from flowfabric.model.command import Command
 from flowfabric.model.errors import FlowFabricError, InternalError, Unreachable, refuse
 from flowfabric.worker.faults import is_loss
 from flowfabric.worker.holds import Hold

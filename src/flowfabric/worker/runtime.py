@@ -16,8 +16,9 @@ from typing import Any, Final, Self
 
 from flowfabric.codecs import Duration, encode_value, millis, seconds
 from flowfabric.engine import Engine
-from flowfabric.model.contracts.lease import Complete, Fail, Release
 from flowfabric.model.errors import FlowFabricError, InvalidInput, StoreClosed, invalid
+from flowfabric.model.operations.finish import Complete, Fail
+from flowfabric.model.operations.lease import Release
 from flowfabric.storage import open_store
 from flowfabric.storage.base import Commands, Upkeep
 from flowfabric.worker.context import Context

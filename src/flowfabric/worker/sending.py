@@ -10,8 +10,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.reads import Question
+from flowfabric.model.command import Command, Question
 from flowfabric.model.errors import FlowFabricError, Infrastructure, ResourceExhausted
 from flowfabric.storage.base import Commands
 from flowfabric.worker.holds import Hold

@@ -8,9 +8,9 @@ from contextvars import ContextVar
 from typing import Final
 
 from flowfabric.model import checks
-from flowfabric.model.contracts.lease import StepView
-from flowfabric.model.contracts.reads import GetStep
 from flowfabric.model.errors import invalid
+from flowfabric.model.operations.step import GetStep
+from flowfabric.model.views import StepView
 from flowfabric.worker.faults import StepMismatch
 from flowfabric.worker.tasks import ClaimedTask
 

@@ -8,52 +8,37 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from flowfabric.codecs import Duration, millis
 from flowfabric.engine import tail_when_ready
+from flowfabric.model.command import HolderCommand, Question
 from flowfabric.model.conditions import Condition, referenced_keys
-from flowfabric.model.contracts.base import HolderCommand
-from flowfabric.model.contracts.create import Cancelled
-from flowfabric.model.contracts.lease import (
+from flowfabric.model.errors import FlowFabricError, refuse
+from flowfabric.model.operations.claim import Task
+from flowfabric.model.operations.finish import (
     Cancel,
+    Cancelled,
     Complete,
     Completed,
     Delay,
     Delayed,
     Fail,
     Moved,
-    Release,
-    Released,
-    Renewed,
     RetryScheduled,
-    SignalView,
-    Task,
     TerminalFailed,
-    UpdateProgress,
     WaitChildren,
 )
-from flowfabric.model.contracts.reads import (
-    ObserveSignals,
-    Question,
-    ReadStream,
-    ReadToken,
-    StreamPage,
-    TailStream,
-)
-from flowfabric.model.contracts.streams import (
+from flowfabric.model.operations.lease import Release, Released, Renewed, UpdateProgress
+from flowfabric.model.operations.signal import ObserveSignals
+from flowfabric.model.operations.step import PutStep, StepExisting, StepStored
+from flowfabric.model.operations.stream import (
     Appended,
     AppendFrames,
     FrameInput,
-    PutStep,
-    StepExisting,
-    StepStored,
+    ReadStream,
+    StreamPage,
+    TailStream,
 )
-from flowfabric.model.contracts.waiting import (
-    Binding,
-    CreateWaitpoint,
-    OpenWaitpoint,
-    SatisfiedAtOnce,
-    Suspend,
-    Suspended,
-)
-from flowfabric.model.errors import FlowFabricError, refuse
+from flowfabric.model.operations.suspend import Binding, SatisfiedAtOnce, Suspend, Suspended
+from flowfabric.model.operations.suspend_waitpoint import CreateWaitpoint, OpenWaitpoint, ReadToken
+from flowfabric.model.views import SignalView
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker.faults import TaskConsumed, is_loss
 from flowfabric.worker.holds import Hold

@@ -10,8 +10,8 @@ import msgspec
 
 from flowfabric.codecs import JSON, Codec, decode_value
 from flowfabric.model.conditions import Condition, friendly_condition
-from flowfabric.model.contracts.lease import SignalView
 from flowfabric.model.errors import invalid
+from flowfabric.model.views import SignalView
 
 Count = int | Literal["any", "all"]
 

@@ -15,19 +15,12 @@ from typing import Any, Final, Self
 
 from flowfabric.codecs import Duration, millis
 from flowfabric.engine import claim_when_ready
-from flowfabric.model.contracts.lease import (
-    Claim,
-    Claimed,
-    ClaimGranted,
-    ClaimResumed,
-    Granted,
-    Reclaim,
-    Task,
-)
-from flowfabric.model.contracts.upkeep import HeartbeatWorker, MarkWorkerDead, NotRegistered, RegisterWorker
-from flowfabric.model.contracts.waiting import DeliverSignal, SignalAccepted, SignalDuplicate
 from flowfabric.model.errors import FlowFabricError, StoreClosed, invalid
 from flowfabric.model.limits import MAX_LIVENESS_MS, MAX_TASKS_PER_CLAIM
+from flowfabric.model.operations.claim import Claim, Claimed, Task
+from flowfabric.model.operations.grant import ClaimGranted, ClaimResumed, Granted, Reclaim
+from flowfabric.model.operations.signal import DeliverSignal, SignalAccepted, SignalDuplicate
+from flowfabric.model.operations.worker import HeartbeatWorker, MarkWorkerDead, NotRegistered, RegisterWorker
 from flowfabric.storage import open_store
 from flowfabric.storage.base import Commands, Waits
 from flowfabric.storage.minting import new_uuid

@@ -6,7 +6,8 @@ import asyncio
 import sys
 import uuid
 
-from flowfabric.model.contracts.lease import Claim, Complete, Task
+from flowfabric.model.operations.claim import Claim, Task
+from flowfabric.model.operations.finish import Complete
 from flowfabric.storage.sqlite import SqliteStore
 from support.chaos.stream import say
 

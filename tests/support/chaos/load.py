@@ -13,13 +13,16 @@ from typing import Any, cast
 
 from flowfabric.engine import Engine
 from flowfabric.engine.waiting import claim_when_ready
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.lease import Claim, Complete, Release, Released, Task
-from flowfabric.model.contracts.reads import ListLanes, Question, ReadHistory, ReadStream
-from flowfabric.model.contracts.streams import Appended, AppendFrames
-from flowfabric.model.contracts.upkeep import SeedSecret
-from flowfabric.model.contracts.waiting import DeliverSignal
+from flowfabric.model.command import Command, Question
 from flowfabric.model.errors import FlowFabricError, Infrastructure
+from flowfabric.model.operations.access_secret import SeedSecret
+from flowfabric.model.operations.claim import Claim, Task
+from flowfabric.model.operations.finish import Complete
+from flowfabric.model.operations.lane import ListLanes
+from flowfabric.model.operations.lease import Release, Released
+from flowfabric.model.operations.read import ReadHistory
+from flowfabric.model.operations.signal import DeliverSignal
+from flowfabric.model.operations.stream import Appended, AppendFrames, ReadStream
 from flowfabric.model.state import Public
 from flowfabric.storage import open_unseeded
 from flowfabric.storage.base import Upkeep

@@ -15,14 +15,18 @@ from typing import Any, ClassVar, TypeVar
 from msgspec import json
 
 from flowfabric.model import ids
+from flowfabric.model.command import Command
 from flowfabric.model.conditions import single
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.create import CreateExecution
-from flowfabric.model.contracts.lease import Claim, Complete, Fail, Release, Task
-from flowfabric.model.contracts.streams import AppendFrames, FrameInput, PutStep
-from flowfabric.model.contracts.upkeep import SeedSecret
-from flowfabric.model.contracts.waiting import Binding, DeliverSignal, Suspend, Suspended
 from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.operations.access_secret import SeedSecret
+from flowfabric.model.operations.claim import Claim, Task
+from flowfabric.model.operations.create import CreateExecution
+from flowfabric.model.operations.finish import Complete, Fail
+from flowfabric.model.operations.lease import Release
+from flowfabric.model.operations.signal import DeliverSignal
+from flowfabric.model.operations.step import PutStep
+from flowfabric.model.operations.stream import AppendFrames, FrameInput
+from flowfabric.model.operations.suspend import Binding, Suspend, Suspended
 from flowfabric.storage.base import Commands
 from flowfabric.storage.sqlite import SqliteStore
 

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import NODEFAULT, Struct
 from msgspec.structs import fields
 
-from flowfabric.model.contracts.base import Command
+from flowfabric.model.command import Command
 
 
 class Action(Struct, frozen=True, kw_only=True):

@@ -5,61 +5,40 @@ from __future__ import annotations
 import copy
 from typing import Any, Final
 
-from flowfabric.model.contracts.access import CreateToken, DeleteToken
-from flowfabric.model.contracts.base import Command, Fence
-from flowfabric.model.contracts.create import (
-    Block,
-    ChangePriority,
-    CreateExecution,
-    OpenLane,
-    Pause,
-    PauseLane,
-    Replay,
-    RevokeLease,
-    SetTags,
-    Unblock,
-    Unpause,
-    UnpauseLane,
-)
-from flowfabric.model.contracts.kinds import DeleteKind, PublishKind
-from flowfabric.model.contracts.lease import (
-    Cancel,
-    Claim,
+from flowfabric.model.command import Command, Fence, Question
+from flowfabric.model.operations.access import CreateToken, DeleteToken
+from flowfabric.model.operations.access_secret import RotateSecret, SeedSecret
+from flowfabric.model.operations.claim import Claim
+from flowfabric.model.operations.create import CreateExecution
+from flowfabric.model.operations.finish import Cancel, Complete, Delay, Fail, WaitChildren
+from flowfabric.model.operations.grant import (
     ClaimGranted,
     ClaimResumed,
-    Complete,
-    Delay,
-    Fail,
     GrantAndClaim,
     IssueClaimGrant,
     IssueReclaimGrant,
     Reclaim,
-    Release,
-    Renew,
-    UpdateProgress,
-    WaitChildren,
 )
-from flowfabric.model.contracts.reads import Question
-from flowfabric.model.contracts.streams import AppendFrames, PutStep
-from flowfabric.model.contracts.upkeep import (
-    ExpireSuspension,
-    HeartbeatWorker,
-    LoseDeadLease,
-    MarkWorkerDead,
-    PromoteDelayed,
-    Purge,
-    RegisterWorker,
-    RotateSecret,
-    SeedSecret,
+from flowfabric.model.operations.kind import DeleteKind, PublishKind
+from flowfabric.model.operations.lane import OpenLane, PauseLane, UnpauseLane
+from flowfabric.model.operations.lease import Release, Renew, RevokeLease, UpdateProgress
+from flowfabric.model.operations.operate import (
+    Block,
+    ChangePriority,
+    Pause,
+    Replay,
+    SetTags,
+    Unblock,
+    Unpause,
 )
-from flowfabric.model.contracts.waiting import (
-    ApproveSignal,
-    CloseWaitpoint,
-    CreateWaitpoint,
-    DeliverSignal,
-    ResumeExecution,
-    Suspend,
-)
+from flowfabric.model.operations.signal import ApproveSignal, DeliverSignal
+from flowfabric.model.operations.step import PutStep
+from flowfabric.model.operations.stream import AppendFrames
+from flowfabric.model.operations.suspend import Suspend
+from flowfabric.model.operations.suspend_resume import ResumeExecution
+from flowfabric.model.operations.suspend_waitpoint import CloseWaitpoint, CreateWaitpoint
+from flowfabric.model.operations.timer import ExpireSuspension, LoseDeadLease, PromoteDelayed, Purge
+from flowfabric.model.operations.worker import HeartbeatWorker, MarkWorkerDead, RegisterWorker
 from support.simulation import (
     making_access,
     making_kinds,

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from flowfabric.model.indexes import Placement, placement, scheduling_set
-from flowfabric.model.machine.lease import waitpoints_of
+from flowfabric.model.machine.closing import waitpoints_of
 from flowfabric.model.records import Attempt, Event, Execution, Stream, Suspension, Waitpoint
 from flowfabric.model.state import (
     FINAL_LIVES,

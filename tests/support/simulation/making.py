@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from flowfabric.model.contracts.base import NO_FENCE, Command, Fence
+from flowfabric.model.command import NO_FENCE, Command, Fence
 from support.simulation.draw import Draw
 from support.simulation.world import WORKERS, Known, Profile, World
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from flowfabric.model.contracts.access import CreateToken, DeleteToken, ListTokens, ReadCursorKeys, SignLink
+from flowfabric.model.operations.access import CreateToken, DeleteToken, ListTokens, SignLink
+from flowfabric.model.operations.access_secret import ReadCursorKeys
 from support.simulation.making import Hand, maker
 
 IDS = tuple(f"00000000-0000-4000-8000-00000000000{n}" for n in range(2))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flowfabric.model.contracts.kinds import DeleteKind, FindKinds, GetKind, ListKinds, PublishKind
+from flowfabric.model.operations.kind import DeleteKind, FindKinds, GetKind, ListKinds, PublishKind
 from support.simulation.making import Hand, maker
 
 NAMES = ("greet", "greet", "greet@2", "")

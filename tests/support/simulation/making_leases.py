@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from flowfabric.model.contracts.lease import (
-    Cancel,
-    Claim,
+from flowfabric.model.operations.claim import Claim
+from flowfabric.model.operations.finish import Cancel, Complete, Delay, Fail, WaitChildren
+from flowfabric.model.operations.grant import (
     ClaimGranted,
     ClaimResumed,
-    Complete,
-    Delay,
-    Fail,
     GrantAndClaim,
     IssueClaimGrant,
     IssueReclaimGrant,
     Reclaim,
-    Release,
-    Renew,
-    UpdateProgress,
-    WaitChildren,
 )
-from flowfabric.model.contracts.streams import AppendFrames, FrameInput, PutStep
+from flowfabric.model.operations.lease import Release, Renew, UpdateProgress
+from flowfabric.model.operations.step import PutStep
+from flowfabric.model.operations.stream import AppendFrames, FrameInput
 from support.simulation.draw import Draw
 from support.simulation.making import Hand, maker
 from support.simulation.world import KINDS, STEPS, Known

@@ -4,38 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowfabric.model.contracts.reads import (
-    CountExecutions,
-    CountLeases,
+from flowfabric.model.limits import MAX_INT
+from flowfabric.model.operations.access_secret import ListKids
+from flowfabric.model.operations.claim import FindClaimable
+from flowfabric.model.operations.lane import ListLanes
+from flowfabric.model.operations.lease import CountLeases, ListLeases
+from flowfabric.model.operations.read import (
     Describe,
-    FindClaimable,
-    FindExecutions,
     GetExecution,
     GetPayload,
     GetResult,
-    GetStep,
-    GetSuspension,
     ListAttempts,
+    ReadHistory,
+)
+from flowfabric.model.operations.read_list import (
+    CountExecutions,
+    FindExecutions,
     ListExecutions,
-    ListKids,
-    ListLanes,
-    ListLeases,
     ListPartition,
     ListQueue,
-    ListSteps,
-    ListWaitpoints,
-    ListWorkers,
-    ObserveSignals,
-    ReadDue,
     ReadFeed,
-    ReadHistory,
-    ReadInbox,
-    ReadStream,
-    ReadSummary,
-    ReadToken,
-    TailStream,
 )
-from flowfabric.model.limits import MAX_INT
+from flowfabric.model.operations.signal import ObserveSignals, ReadInbox
+from flowfabric.model.operations.step import GetStep, ListSteps
+from flowfabric.model.operations.stream import ReadStream, ReadSummary, TailStream
+from flowfabric.model.operations.suspend_resume import GetSuspension
+from flowfabric.model.operations.suspend_waitpoint import ListWaitpoints, ReadToken
+from flowfabric.model.operations.timer import ReadDue
+from flowfabric.model.operations.worker import ListWorkers
 from flowfabric.model.state import Public
 from support.simulation.making import MAKERS, Hand, maker
 from support.simulation.making_work import TAGS

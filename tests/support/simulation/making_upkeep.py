@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from flowfabric.model.contracts.upkeep import (
+from flowfabric.model.operations.access_secret import RotateSecret, SeedSecret
+from flowfabric.model.operations.timer import (
     ExpireExecution,
     ExpireSuspension,
     ExpireWaitpoints,
-    HeartbeatWorker,
     LoseDeadLease,
     MarkLeaseExpired,
-    MarkWorkerDead,
     PromoteDelayed,
     Purge,
-    RegisterWorker,
-    RotateSecret,
-    SeedSecret,
 )
+from flowfabric.model.operations.worker import HeartbeatWorker, MarkWorkerDead, RegisterWorker
 from support.simulation.making import Hand, maker
 from support.simulation.world import KINDS, WORKERS
 

@@ -13,17 +13,10 @@ from flowfabric.model.conditions import (
     single,
     timeout_only,
 )
-from flowfabric.model.contracts.waiting import (
-    TIMEOUT_BEHAVIORS,
-    ApproveSignal,
-    Binding,
-    CloseWaitpoint,
-    CreateWaitpoint,
-    DeliverSignal,
-    OpenWaitpoint,
-    ResumeExecution,
-    Suspend,
-)
+from flowfabric.model.operations.signal import ApproveSignal, DeliverSignal
+from flowfabric.model.operations.suspend import TIMEOUT_BEHAVIORS, Binding, Suspend
+from flowfabric.model.operations.suspend_resume import ResumeExecution
+from flowfabric.model.operations.suspend_waitpoint import CloseWaitpoint, CreateWaitpoint, OpenWaitpoint
 from support.simulation.draw import Draw
 from support.simulation.making import Hand, maker
 from support.simulation.world import KEYS, SIGNALS, STEPS, Known

@@ -5,21 +5,19 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from flowfabric.model.contracts.create import (
+from flowfabric.model.limits import MAX_INT
+from flowfabric.model.operations.create import CreateExecution
+from flowfabric.model.operations.lane import OpenLane, PauseLane, UnpauseLane
+from flowfabric.model.operations.lease import RevokeLease
+from flowfabric.model.operations.operate import (
     Block,
     ChangePriority,
-    CreateExecution,
-    OpenLane,
     Pause,
-    PauseLane,
     Replay,
-    RevokeLease,
     SetTags,
     Unblock,
     Unpause,
-    UnpauseLane,
 )
-from flowfabric.model.limits import MAX_INT
 from support.simulation.draw import Draw
 from support.simulation.making import Hand, maker
 from support.simulation.world import KINDS, LANES, NAMESPACES, STEPS

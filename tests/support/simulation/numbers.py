@@ -15,17 +15,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.reads import (
-    ExecutionPage,
-    FeedEntry,
-    FeedPage,
-    InboxPage,
-    ListExecutions,
-    ReadFeed,
-    ReadInbox,
-)
+from flowfabric.model.command import Command
 from flowfabric.model.limits import MAX_INT
+from flowfabric.model.operations.read_list import ExecutionPage, FeedEntry, FeedPage, ListExecutions, ReadFeed
+from flowfabric.model.operations.signal import InboxPage, ReadInbox
 from flowfabric.storage.base import Dump
 from flowfabric.storage.memory import MemoryStore
 from flowfabric.storage.valkey import ClusterStore, keys

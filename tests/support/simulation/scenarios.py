@@ -7,10 +7,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.reads import Question, ReadDue
+from flowfabric.model.command import Command, Question
 from flowfabric.model.errors import FlowFabricError
-from flowfabric.model.machine.timers import due_commands
+from flowfabric.model.operations.timer import ReadDue, due_commands
 from flowfabric.storage.base import Dump
 from flowfabric.storage.memory import MemoryStore
 from support.clock import ManualClock

@@ -6,13 +6,12 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from flowfabric.model.contracts.base import Command, HolderCommand
-from flowfabric.model.contracts.lease import Cancel, Claim
-from flowfabric.model.contracts.reads import DuePage, Question, ReadDue
+from flowfabric.model.command import Command, HolderCommand, Question
 from flowfabric.model.errors import FlowFabricError
-from flowfabric.model.machine.holder import HOLDER_SOURCES
-from flowfabric.model.machine.lease import holds
-from flowfabric.model.machine.timers import due_commands
+from flowfabric.model.machine.holding import holds
+from flowfabric.model.operations.claim import Claim
+from flowfabric.model.operations.finish import HOLDER_SOURCES, Cancel
+from flowfabric.model.operations.timer import DuePage, ReadDue, due_commands
 from flowfabric.model.state import Ownership
 from flowfabric.storage.base import Dump, Upkeep
 from support.simulation.actions import Action, Apply, Collect, Jump, Many, Restart, Sweep, spell

@@ -7,31 +7,19 @@ from typing import Any
 
 from msgspec import Struct
 
-from flowfabric.model.contracts.base import NO_FENCE, Command, ExecutionCommand, Fence
-from flowfabric.model.contracts.create import Cancelled, Created, CreateExecution, Duplicate, Revoked
-from flowfabric.model.contracts.lease import (
-    Claimed,
-    ClaimedOne,
-    Delayed,
-    Granted,
-    IssueClaimGrant,
-    IssueReclaimGrant,
-    Moved,
-    Released,
-    RetryScheduled,
-    Task,
-    TerminalFailed,
-)
-from flowfabric.model.contracts.streams import Appended, PutStep, StepStored
-from flowfabric.model.contracts.upkeep import MarkedExpired
-from flowfabric.model.contracts.waiting import (
-    OpenWaitpoint,
-    SatisfiedAtOnce,
-    SignalAccepted,
-    Suspended,
-    WaitpointCreated,
-)
+from flowfabric.model.command import NO_FENCE, Command, ExecutionCommand, Fence
 from flowfabric.model.evaluation import SATISFIED
+from flowfabric.model.operations.claim import Claimed, Task
+from flowfabric.model.operations.create import Created, CreateExecution, Duplicate
+from flowfabric.model.operations.finish import Cancelled, Delayed, Moved, RetryScheduled, TerminalFailed
+from flowfabric.model.operations.grant import ClaimedOne, Granted, IssueClaimGrant, IssueReclaimGrant
+from flowfabric.model.operations.lease import Released, Revoked
+from flowfabric.model.operations.signal import SignalAccepted
+from flowfabric.model.operations.step import PutStep, StepStored
+from flowfabric.model.operations.stream import Appended
+from flowfabric.model.operations.suspend import SatisfiedAtOnce, Suspended
+from flowfabric.model.operations.suspend_waitpoint import OpenWaitpoint, WaitpointCreated
+from flowfabric.model.operations.timer import MarkedExpired
 
 LOST = "lost"
 """The guess for work whose lease is gone."""

@@ -7,26 +7,18 @@ staged, kept when the step succeeds, and dropped when it refuses; later steps of
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
 from flowfabric.model.checks import missing_capabilities
-from flowfabric.model.contracts.base import Command, Key, Need
-from flowfabric.model.errors import FlowFabricError, InternalError, refuse
+from flowfabric.model.command import Key, Need
+from flowfabric.model.errors import FlowFabricError, refuse
 from flowfabric.model.indexes import Placement, claimable, placement, route_of, score
 from flowfabric.model.limits import MAX_INT
 from flowfabric.model.records import Event, Execution, Lane, Record, Route
 from flowfabric.model.state import Ownership
-
-R = TypeVar("R")
-C = TypeVar("C", bound=Command[Any])
-
-MAX_ROUNDS: Final = 64
-"""No step of ours needs more loads than this; more means that a step asks for ever."""
-
 
 Head = tuple[Route, str]
 """The front of a route's queue: of one namespace, or of all when that is empty."""
@@ -336,107 +328,3 @@ class Workspace:
 def granted(run: Execution, now: int) -> bool:
     """Whether a live grant keeps the execution for somebody."""
     return bool(run.grant) and run.grant[0].expires_at >= now
-
-
-_STEPS: Final[dict[type[Command[Any]], Callable[[Workspace, Any], Any]]] = {}
-
-
-def step(kind: type[C]) -> Callable[[Callable[[Workspace, C], R]], Callable[[Workspace, C], R]]:
-    """Register the function that decides a kind of command."""
-
-    def register(function: Callable[[Workspace, C], R]) -> Callable[[Workspace, C], R]:
-        _STEPS[kind] = function
-        return function
-
-    return register
-
-
-def decidable() -> frozenset[type[Command[Any]]]:
-    """Name every kind of command that has a step."""
-    return frozenset(_STEPS)
-
-
-Reply = Any
-"""The answer of a command, or the error that refused it."""
-
-
-def run_group(
-    space: Workspace, commands: Sequence[Command[Any]], chances: Sequence[float]
-) -> Generator[Wishes, None, list[Reply]]:
-    """Decide a group of commands; yields wishes and goes on when the store has told the workspace.
-
-    Commands are decided in their order. From the first that misses records on, the others of the round are only
-    rehearsed, so that one load brings what all of them want.
-    """
-    replies: list[Reply] = []
-    appetite: Counter[str] = Counter()
-    for command in commands:
-        for lane_id, count in command.appetite():
-            appetite[lane_id] += count
-    wishes = Wishes({need for command in commands for need in command.needs()}, {}, appetite)
-    rounds = 0
-    while True:
-        yield wishes
-        before = len(replies)
-        wishes = _round(space, commands, chances, replies)
-        if len(replies) == len(commands):
-            return replies
-        rounds = rounds + 1 if len(replies) == before else 0
-        if rounds == MAX_ROUNDS:
-            name = type(commands[before]).__name__
-            replies.append(InternalError(f"{name} asks for records without end"))
-            rounds = 0
-
-
-def _round(
-    space: Workspace, commands: Sequence[Command[Any]], chances: Sequence[float], replies: list[Reply]
-) -> Wishes:
-    """Decide commands until one misses records; say what it and those after it wish for."""
-    needs: set[Need] = set()
-    heads: dict[Head, int] = {}
-    missed = False
-    for place in range(len(replies), len(commands)):
-        space.chance = chances[place]
-        try:
-            if missed:
-                _rehearse(space, commands[place])
-            else:
-                replies.append(_decide(space, commands[place]))
-        except Missing as missing:
-            missed = True
-            needs |= missing.needs
-            for head, count in missing.heads.items():
-                heads[head] = heads.get(head, 0) + count
-        if missed:
-            space.drop()
-    return Wishes(needs, heads, {})
-
-
-def _rehearse(space: Workspace, command: Command[Any]) -> None:
-    """Run a step for its wishes alone."""
-    try:
-        _STEPS[type(command)](space, command)
-    except Missing:
-        raise
-    except (Exception, KeptRefusal):  # noqa: BLE001 - it is decided later, and answered then
-        return
-
-
-def _decide(space: Workspace, command: Command[Any]) -> Reply:
-    try:
-        answer = _STEPS[type(command)](space, command)
-    except KeptRefusal as refusal:
-        space.keep()
-        return refusal.error
-    except FlowFabricError as error:
-        space.drop()
-        return error
-    except Missing:
-        raise
-    except Exception as defect:  # noqa: BLE001 - a defect in one step must not fail its neighbours
-        space.drop()
-        fault = InternalError(f"{type(command).__name__}: {defect!r}")
-        fault.__cause__ = defect
-        return fault
-    space.keep()
-    return answer

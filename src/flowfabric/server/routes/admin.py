@@ -8,10 +8,10 @@ from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
 
-from flowfabric.model.contracts.access import CreateToken, DeleteToken, ListTokens
-from flowfabric.model.contracts.upkeep import RotateSecret
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.limits import MAX_INT
+from flowfabric.model.operations.access import CreateToken, DeleteToken, ListTokens
+from flowfabric.model.operations.access_secret import RotateSecret
 from flowfabric.model.records import AccessToken
 from flowfabric.server import audit
 from flowfabric.server.auth import digest, new_token

@@ -6,8 +6,9 @@ from collections.abc import AsyncGenerator, Callable
 
 from msgspec import Struct
 
-from flowfabric.model.contracts.reads import FeedEntry, GetExecution
 from flowfabric.model.limits import MAX_INT
+from flowfabric.model.operations.read import GetExecution
+from flowfabric.model.operations.read_list import FeedEntry
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.errors import bad_request
 from flowfabric.server.live import Live, feed_message, is_change

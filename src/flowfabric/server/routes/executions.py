@@ -8,9 +8,10 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from flowfabric.model import checks
-from flowfabric.model.contracts.create import CreateExecution, Duplicate
-from flowfabric.model.contracts.reads import Describe, GetExecution, GetResult, ListWaitpoints, ReadToken
 from flowfabric.model.errors import FlowFabricError, NotFound
+from flowfabric.model.operations.create import CreateExecution, Duplicate
+from flowfabric.model.operations.read import Describe, GetExecution, GetResult
+from flowfabric.model.operations.suspend_waitpoint import ListWaitpoints, ReadToken
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Eligibility, Phase, Public
 from flowfabric.server.call import Answer, Call

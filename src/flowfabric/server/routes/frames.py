@@ -8,10 +8,11 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from flowfabric.model.contracts.reads import GetExecution, GetStep, ListedStep, ListSteps
-from flowfabric.model.contracts.streams import Appended, AppendFrames, FrameInput, PutStep, StepExisting
 from flowfabric.model.errors import FlowFabricError, refuse
 from flowfabric.model.limits import MAX_INT, MAX_NAME_BYTES, MAX_STEP_BYTES_IN_PAGE
+from flowfabric.model.operations.read import GetExecution
+from flowfabric.model.operations.step import GetStep, ListedStep, ListSteps, PutStep, StepExisting
+from flowfabric.model.operations.stream import Appended, AppendFrames, FrameInput
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Ownership
 from flowfabric.server import render

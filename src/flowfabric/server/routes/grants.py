@@ -8,12 +8,12 @@ from typing import Any, Final
 from msgspec import Struct
 
 from flowfabric.model import checks
-from flowfabric.model.contracts.lease import Granted, IssueClaimGrant, IssueReclaimGrant
-from flowfabric.model.contracts.reads import FindClaimable, GetExecution
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.ids import partition_in, partition_key
 from flowfabric.model.limits import MAX_CAPABILITIES, MAX_CAPABILITY_BYTES, MAX_GRANT_TTL_MS, MAX_NAME_BYTES
-from flowfabric.model.machine.claim import at_reclaim_cap
+from flowfabric.model.operations.claim import FindClaimable, at_reclaim_cap
+from flowfabric.model.operations.grant import Granted, IssueClaimGrant, IssueReclaimGrant
+from flowfabric.model.operations.read import GetExecution
 from flowfabric.model.state import Ownership, Phase
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.errors import HttpError, bad_request

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flowfabric.model.contracts.reads import ListKids
+from flowfabric.model.operations.access_secret import ListKids
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.errors import HttpError
 from flowfabric.server.roles import Need

@@ -7,18 +7,10 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from flowfabric.model.contracts.base import NO_FENCE, Fence
-from flowfabric.model.contracts.lease import (
-    Complete,
-    Delay,
-    Fail,
-    Release,
-    Renew,
-    RetryScheduled,
-    UpdateProgress,
-    WaitChildren,
-)
+from flowfabric.model.command import NO_FENCE, Fence
 from flowfabric.model.limits import DEFAULT_LEASE_TTL_MS
+from flowfabric.model.operations.finish import Complete, Delay, Fail, RetryScheduled, WaitChildren
+from flowfabric.model.operations.lease import Release, Renew, UpdateProgress
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.errors import bad_request
 from flowfabric.server.forms import U64, FenceForm, Integer, Ms, json_or_base64, later

@@ -9,9 +9,9 @@ from typing import Annotated, Final
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from flowfabric.model import checks
-from flowfabric.model.contracts.kinds import DeleteKind, GetKind, ListKinds, PublishKind
 from flowfabric.model.errors import refuse
 from flowfabric.model.limits import MAX_KINDS_PER_PAGE, MAX_NAME_BYTES, MAX_PRIORITY
+from flowfabric.model.operations.kind import DeleteKind, GetKind, ListKinds, PublishKind
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.cursors import bad_cursor
 from flowfabric.server.errors import HttpError

@@ -9,10 +9,10 @@ import msgspec
 from msgspec import Meta, Struct
 
 from flowfabric.model import checks
-from flowfabric.model.contracts.access import Signed
-from flowfabric.model.contracts.waiting import ApproveSignal, SignalDuplicate
 from flowfabric.model.errors import FlowFabricError, refuse
 from flowfabric.model.limits import DAY_MS, MAX_INT
+from flowfabric.model.operations.access import Signed
+from flowfabric.model.operations.signal import ApproveSignal, SignalDuplicate
 from flowfabric.server import audit
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.errors import HttpError, bad_request, unprocessable

@@ -8,10 +8,9 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from flowfabric.model.contracts.reads import ListExecutions, ListPartition, ListQueue
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.ids import parse_execution_id
-from flowfabric.model.listing import matches
+from flowfabric.model.operations.read_list import ListExecutions, ListPartition, ListQueue, matches
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Public
 from flowfabric.server.call import Answer, Call

@@ -6,7 +6,8 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from flowfabric.model.contracts.lease import (
+from flowfabric.model.limits import DEFAULT_LEASE_TTL_MS
+from flowfabric.model.operations.grant import (
     ClaimGranted,
     ClaimResumed,
     GrantAndClaim,
@@ -14,9 +15,9 @@ from flowfabric.model.contracts.lease import (
     IssueReclaimGrant,
     Reclaim,
 )
-from flowfabric.model.contracts.reads import ListLeases, ObserveSignals
-from flowfabric.model.contracts.waiting import CloseWaitpoint
-from flowfabric.model.limits import DEFAULT_LEASE_TTL_MS
+from flowfabric.model.operations.lease import ListLeases
+from flowfabric.model.operations.signal import ObserveSignals
+from flowfabric.model.operations.suspend_waitpoint import CloseWaitpoint
 from flowfabric.server import render
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.errors import unprocessable

@@ -5,23 +5,14 @@ from __future__ import annotations
 from msgspec import Struct
 
 from flowfabric.model import checks
-from flowfabric.model.contracts.base import OPERATOR_OVERRIDE, Fence
-from flowfabric.model.contracts.create import (
-    ChangePriority,
-    Pause,
-    PauseLane,
-    Replay,
-    RevokeLease,
-    SetTags,
-    Unpause,
-    UnpauseLane,
-)
-from flowfabric.model.contracts.create import Revoked as LeaseRevoked
-from flowfabric.model.contracts.lease import Cancel
-from flowfabric.model.contracts.waiting import (
-    ResumeExecution,
-)
+from flowfabric.model.command import OPERATOR_OVERRIDE, Fence
 from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.operations.finish import Cancel
+from flowfabric.model.operations.lane import PauseLane, UnpauseLane
+from flowfabric.model.operations.lease import Revoked as LeaseRevoked
+from flowfabric.model.operations.lease import RevokeLease
+from flowfabric.model.operations.operate import ChangePriority, Pause, Replay, SetTags, Unpause
+from flowfabric.model.operations.suspend_resume import ResumeExecution
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.errors import from_engine, unprocessable
 from flowfabric.server.forms import U64, Clock, ExecutionIdText, FenceForm, Priority, Uuid, same_id

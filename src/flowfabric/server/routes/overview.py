@@ -9,18 +9,15 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from flowfabric import __version__
-from flowfabric.model.contracts.reads import (
-    PAGE_MAX,
-    CountExecutions,
-    CountLeases,
-    GetExecution,
-    LaneView,
-    ListLanes,
-    ListWorkers,
-    ReadInbox,
-    WaitpointView,
-)
+from flowfabric.model.command import PAGE_MAX
 from flowfabric.model.errors import NotFound
+from flowfabric.model.operations.lane import LaneView, ListLanes
+from flowfabric.model.operations.lease import CountLeases
+from flowfabric.model.operations.read import GetExecution
+from flowfabric.model.operations.read_list import CountExecutions
+from flowfabric.model.operations.signal import ReadInbox
+from flowfabric.model.operations.suspend_waitpoint import WaitpointView
+from flowfabric.model.operations.worker import ListWorkers
 from flowfabric.model.records import Worker
 from flowfabric.model.state import Public
 from flowfabric.server.call import Answer, Call

@@ -10,18 +10,18 @@ from msgspec import Meta, Struct
 from msgspec.structs import asdict, replace
 
 from flowfabric.engine import every_waitpoint, wait_until_ended
-from flowfabric.model.contracts.reads import (
+from flowfabric.model.limits import MAX_RESULT_BYTES
+from flowfabric.model.operations.read import (
     Describe,
     Description,
     GetPayload,
     GetResult,
-    GetSuspension,
     ListAttempts,
-    ListSteps,
     ReadHistory,
-    WaitpointView,
 )
-from flowfabric.model.limits import MAX_RESULT_BYTES
+from flowfabric.model.operations.step import ListSteps
+from flowfabric.model.operations.suspend_resume import GetSuspension
+from flowfabric.model.operations.suspend_waitpoint import WaitpointView
 from flowfabric.model.records import Attempt, Execution, Suspension
 from flowfabric.model.state import Eligibility, Ownership, Phase, Public
 from flowfabric.server.call import Answer, Call, Stopping, encode

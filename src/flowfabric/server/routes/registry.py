@@ -6,8 +6,8 @@ from msgspec import Struct
 
 from flowfabric.engine.workers import bury
 from flowfabric.model import checks
-from flowfabric.model.contracts.upkeep import HeartbeatWorker, MarkWorkerDead, Refreshed, RegisterWorker
 from flowfabric.model.limits import LIVENESS_MS
+from flowfabric.model.operations.worker import HeartbeatWorker, MarkWorkerDead, Refreshed, RegisterWorker
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.forms import Integer
 from flowfabric.server.roles import Need

@@ -6,9 +6,9 @@ from typing import Any
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from flowfabric.model.contracts.waiting import ApproveSignal, DeliverSignal, SignalAccepted, SignalDuplicate
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.limits import DEFAULT_DEDUP_MS
+from flowfabric.model.operations.signal import ApproveSignal, DeliverSignal, SignalAccepted, SignalDuplicate
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.errors import HttpError
 from flowfabric.server.forms import (

@@ -12,9 +12,9 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from flowfabric.engine import tail_when_ready
-from flowfabric.model.contracts.reads import FrameView, ReadStream, ReadSummary, StreamPage, TailStream
 from flowfabric.model.errors import FlowFabricError, NotFound
 from flowfabric.model.ids import parse_cursor
+from flowfabric.model.operations.stream import FrameView, ReadStream, ReadSummary, StreamPage, TailStream
 from flowfabric.server.call import Answer, Call, Stopping
 from flowfabric.server.errors import HttpError, bad_request
 from flowfabric.server.forms import U64

@@ -9,9 +9,9 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from flowfabric.model import checks, ids
-from flowfabric.model.contracts.create import Created, CreateExecution, Duplicate
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.kinds import with_defaults
+from flowfabric.model.operations.create import Created, CreateExecution, Duplicate
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.errors import HttpError, bad_request, refused_item, unprocessable
 from flowfabric.server.forms import (

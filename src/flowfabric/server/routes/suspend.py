@@ -11,15 +11,9 @@ from msgspec.structs import replace
 from flowfabric.engine import every_waitpoint
 from flowfabric.model.condition_json import parse_condition
 from flowfabric.model.conditions import Condition, friendly_condition, list_condition, referenced_keys
-from flowfabric.model.contracts.waiting import (
-    Binding,
-    CreateWaitpoint,
-    OpenWaitpoint,
-    SatisfiedAtOnce,
-    Suspend,
-    Suspended,
-)
 from flowfabric.model.errors import invalid
+from flowfabric.model.operations.suspend import Binding, SatisfiedAtOnce, Suspend, Suspended
+from flowfabric.model.operations.suspend_waitpoint import CreateWaitpoint, OpenWaitpoint
 from flowfabric.server import render
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.forms import Integer, Ms, Uuid, optional_json

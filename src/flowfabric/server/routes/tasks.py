@@ -12,10 +12,12 @@ from msgspec.structs import replace
 
 from flowfabric.engine import claim_by_looking, claim_now
 from flowfabric.model import checks
-from flowfabric.model.contracts.base import Fence
-from flowfabric.model.contracts.lease import Claim, Claimed, Release, Renew, Renewed, StepView, Task
+from flowfabric.model.command import Fence
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.limits import DEFAULT_LEASE_TTL_MS, MAX_LEASE_TTL_MS, MIN_LEASE_TTL_MS
+from flowfabric.model.operations.claim import Claim, Claimed, Task
+from flowfabric.model.operations.lease import Release, Renew, Renewed
+from flowfabric.model.views import StepView
 from flowfabric.server import render
 from flowfabric.server.call import Answer, Call, Stopping, encode
 from flowfabric.server.errors import HttpError, bad_request, refused_item

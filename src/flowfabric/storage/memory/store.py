@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.reads import Question
+from flowfabric.model.command import Command, Question
 from flowfabric.model.ids import Partitions
-from flowfabric.model.machine import Workspace, run_group
+from flowfabric.model.machine.group import run_group
+from flowfabric.model.machine.workspace import Workspace
 from flowfabric.storage.base import Clock, Dump, RepairReport
 from flowfabric.storage.front import Front
 from flowfabric.storage.memory.tables import Tables

@@ -9,30 +9,27 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
-from flowfabric.model.contracts.base import Need
-from flowfabric.model.contracts.reads import (
+from flowfabric.model.command import Need
+from flowfabric.model.ids import FLOW, partition_in, partition_key
+from flowfabric.model.indexes import claimable, opens, placement, route_of, score
+from flowfabric.model.limits import FEED_AFTER_PURGE_MS
+from flowfabric.model.machine.workspace import Effect, Head, Wishes, Workspace
+from flowfabric.model.operations.read_list import (
+    LOOK_AHEAD,
     FeedEntry,
     FindExecutions,
     ListExecutions,
     ListPartition,
-    StepHead,
-)
-from flowfabric.model.ids import FLOW, partition_in, partition_key
-from flowfabric.model.indexes import claimable, opens, placement, route_of, score
-from flowfabric.model.limits import FEED_AFTER_PURGE_MS
-from flowfabric.model.listing import (
-    LOOK_AHEAD,
     driven,
     found_ids,
     id_page,
     matches,
     prefix_bounds,
 )
-from flowfabric.model.machine import Effect, Head, Wishes, Workspace
-from flowfabric.model.machine.steps import head_of
 from flowfabric.model.presence import MOST_GROUPS, Group, Serving, alive, presence, presence_key
 from flowfabric.model.records import Event, Execution, Frame, Memo, Route, Worker
 from flowfabric.model.state import Public
+from flowfabric.model.views import StepHead, head_of
 from flowfabric.storage.base import Dump
 
 OWNED = ("payload", "result", "attempt", "suspension", "waitpoint", "signal", "stream", "summary", "step")

@@ -7,19 +7,21 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Final
 
-from flowfabric.model.contracts.reads import FeedEntry, ListExecutions, StepHead
 from flowfabric.model.limits import MAX_INT
-from flowfabric.model.listing import (
+from flowfabric.model.machine.workspace import Head, Wishes, Workspace
+from flowfabric.model.operations.read_list import (
     LOOK_AHEAD,
+    FeedEntry,
+    ListExecutions,
     found_ids,
     id_page,
     matches,
     prefix_bounds,
 )
-from flowfabric.model.machine import Head, Wishes, Workspace
 from flowfabric.model.presence import MOST_GROUPS, Group, Serving
 from flowfabric.model.records import Execution, Payload, Route, Worker
 from flowfabric.model.state import Public
+from flowfabric.model.views import StepHead
 from flowfabric.storage.merging import merged, share
 from flowfabric.storage.sql.codec import decode
 from flowfabric.storage.sql.memory import Memory

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowfabric.model.machine import Move
+from flowfabric.model.machine.workspace import Move
 from flowfabric.model.records import Execution, Lane, Route, Worker
 from flowfabric.model.state import Ownership
 

@@ -10,10 +10,10 @@ from typing import Any, Final
 from msgspec.structs import astuple
 
 from flowfabric.model.indexes import Placement, claimable, opens, route_of
-from flowfabric.model.machine import Effect, Move, Workspace
-from flowfabric.model.machine.steps import head_of
+from flowfabric.model.machine.workspace import Effect, Move, Workspace
 from flowfabric.model.presence import expires_at, presence, presence_key, unwritten
 from flowfabric.model.records import Event, Execution, Payload, Route, Worker
+from flowfabric.model.views import head_of
 from flowfabric.storage.sql.codec import decode, encode
 from flowfabric.storage.sql.load import SEPARATOR
 from flowfabric.storage.sql.memory import Memory

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.machine import Workspace, run_group
+from flowfabric.model.command import Command
+from flowfabric.model.machine.group import run_group
+from flowfabric.model.machine.workspace import Workspace
 from flowfabric.storage.sql.load import Loader
 from flowfabric.storage.sql.memory import Memory
 from flowfabric.storage.sql.requests import Plan

@@ -13,12 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, Self
 
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.reads import Question
+from flowfabric.model.command import Command, Question
 from flowfabric.model.errors import FlowFabricError, StoreBusy, StoreClosed
 from flowfabric.model.ids import Partitions
 from flowfabric.model.limits import FEED_AFTER_PURGE_MS
-from flowfabric.model.machine import Workspace
+from flowfabric.model.machine.workspace import Workspace
 from flowfabric.storage.base import Clock, Dump, RepairReport
 from flowfabric.storage.front import Front
 from flowfabric.storage.sql.unit import Unit

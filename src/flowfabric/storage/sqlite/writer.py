@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from flowfabric.model.contracts.base import Command
+from flowfabric.model.command import Command
 from flowfabric.model.errors import FlowFabricError, InternalError, StoreBusy, StoreClosed, StoreFull
-from flowfabric.model.machine import Workspace
+from flowfabric.model.machine.workspace import Workspace
 from flowfabric.storage.base import Clock
 from flowfabric.storage.sql.unit import Unit
 from flowfabric.storage.sqlite.session import Session

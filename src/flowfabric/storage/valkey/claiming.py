@@ -15,9 +15,10 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.lease import Claim, Claimed, Release, Task
+from flowfabric.model.command import Command
 from flowfabric.model.ids import NEXT, mint
+from flowfabric.model.operations.claim import Claim, Claimed, Task
+from flowfabric.model.operations.lease import Release
 from flowfabric.storage.valkey.cluster import Cluster, raised
 from flowfabric.storage.valkey.hints import Head, Hints, Note
 from flowfabric.storage.valkey.keys import Layout

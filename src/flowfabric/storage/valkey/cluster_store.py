@@ -11,26 +11,15 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.create import (
-    Created,
-    CreateExecution,
-    Duplicate,
-    OpenLane,
-    PauseLane,
-    UnpauseLane,
-)
-from flowfabric.model.contracts.lease import Claim, Claimed
-from flowfabric.model.contracts.upkeep import (
-    HeartbeatWorker,
-    MarkWorkerDead,
-    RegisterWorker,
-    RotateSecret,
-    SeedSecret,
-)
+from flowfabric.model.command import Command
 from flowfabric.model.errors import FlowFabricError, Infrastructure
 from flowfabric.model.ids import Partitions
 from flowfabric.model.limits import DEFAULT_DEDUP_MS
+from flowfabric.model.operations.access_secret import RotateSecret, SeedSecret
+from flowfabric.model.operations.claim import Claim, Claimed
+from flowfabric.model.operations.create import Created, CreateExecution, Duplicate
+from flowfabric.model.operations.lane import OpenLane, PauseLane, UnpauseLane
+from flowfabric.model.operations.worker import HeartbeatWorker, MarkWorkerDead, RegisterWorker
 from flowfabric.model.policy import parse_policy
 from flowfabric.model.presence import presence_key
 from flowfabric.storage.base import Clock

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
-from flowfabric.model.contracts.wait_results import pack_wait
-from flowfabric.model.machine.claim import signal_view
 from flowfabric.model.records import VERSION, Event
+from flowfabric.model.views import signal_view
+from flowfabric.model.wait_result import pack_wait
 from flowfabric.storage.kinds import KINDS, check_version, unpack
 
 FORMS: Final = {kind: form for kind, form in KINDS.items() if kind != "history"}

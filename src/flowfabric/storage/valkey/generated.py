@@ -9,22 +9,19 @@ from typing import Any, Final
 import msgspec
 
 from flowfabric.model import conditions, evaluation, limits, policy, presence, records, transitions
-from flowfabric.model.contracts import access, create, lease, streams, upkeep, waiting
-from flowfabric.model.contracts.base import Command, Fence, HolderCommand
-from flowfabric.model.machine.claim import RESUME_REASONS
-from flowfabric.model.machine.operators import BLOCKS
-from flowfabric.model.machine.resume import MATCHED
-from flowfabric.model.machine.signals import BUFFERED
-from flowfabric.model.machine.suspend import BLOCKING
-from flowfabric.model.machine.workspace import decidable
+from flowfabric.model.command import Command, Fence, HolderCommand, Question
+from flowfabric.model.machine.suspension import MATCHED, RESUME_REASONS
+from flowfabric.model.operations.catalog import decidable
+from flowfabric.model.operations.operate import BLOCKS
+from flowfabric.model.operations.signal import BUFFERED
+from flowfabric.model.operations.stream import FrameInput
+from flowfabric.model.operations.suspend import BLOCKING
 from flowfabric.model.policy import Policy
 from flowfabric.model.state import FINAL_LIVES, Eligibility, Outcome, Phase, Public, public_state
 from flowfabric.model.tokens import KeyRing
 from flowfabric.model.transitions import ANY_ELIGIBILITY, ANY_OWNER, Transition
 from flowfabric.storage.valkey.codec import BYTES, FORMS
 from flowfabric.storage.valkey.executions import FIXED, HOT, PACKED, RARE, TOLD
-
-_MODULES: Final = (access, create, lease, streams, upkeep, waiting)
 
 
 def fields() -> dict[str, tuple[str, ...]]:
@@ -34,7 +31,7 @@ def fields() -> dict[str, tuple[str, ...]]:
         *_commands(),
         HolderCommand,
         Fence,
-        streams.FrameInput,
+        FrameInput,
     ]
     named = {kind.__name__: kind.__struct_fields__ for kind in kinds}
     return named | {"Execution": (*PACKED, *HOT, *RARE, *FIXED)}
@@ -97,14 +94,9 @@ def _record_forms() -> list[type[msgspec.Struct]]:
 
 
 def _commands() -> list[type[Command[Any]]]:
-    """Every command that changes something: those of the contracts that the machine has a step for."""
-    steps = decidable()
-    return [
-        kind
-        for module in _MODULES
-        for _, kind in inspect.getmembers(module, inspect.isclass)
-        if kind in steps and kind.__module__ == module.__name__
-    ]
+    """Return every command that changes something."""
+    changing = (kind for kind in decidable() if not issubclass(kind, Question))
+    return sorted(changing, key=lambda kind: kind.__name__)
 
 
 def _places(fields: tuple[str, ...]) -> dict[str, int]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from flowfabric.model.contracts.lease import Claim
+from flowfabric.model.operations.claim import Claim
 
 SPARE: Final = 64
 """How many heads that are out of date a queue may keep beside one for each home."""

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final
 
-from flowfabric.model.contracts.base import Command, ExecutionCommand
+from flowfabric.model.command import Command, ExecutionCommand
 from flowfabric.model.ids import partition_in, partition_of
 from flowfabric.model.records import Route
 

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from flowfabric.model.contracts.reads import FindExecutions, ListExecutions, ListPartition
 from flowfabric.model.ids import execution_id
 from flowfabric.model.limits import MAX_INT
-from flowfabric.model.listing import LOOK_AHEAD, found_ids, id_page, matches
+from flowfabric.model.operations.read_list import (
+    LOOK_AHEAD,
+    FindExecutions,
+    ListExecutions,
+    ListPartition,
+    found_ids,
+    id_page,
+    matches,
+)
 from flowfabric.model.records import Execution, Route
 from flowfabric.model.state import Public
 from flowfabric.storage.valkey import keys

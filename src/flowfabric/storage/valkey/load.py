@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
-from flowfabric.model.contracts.base import Need
-from flowfabric.model.contracts.reads import FeedEntry
-from flowfabric.model.machine import Head, Wishes, Workspace
+from flowfabric.model.command import Need
+from flowfabric.model.machine.workspace import Head, Wishes, Workspace
+from flowfabric.model.operations.read_list import FeedEntry
 from flowfabric.model.presence import MOST_GROUPS, Group, Serving, alive
 from flowfabric.model.records import Execution, Payload, Worker
 from flowfabric.model.state import Public

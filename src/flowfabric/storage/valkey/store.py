@@ -13,12 +13,12 @@ from typing import Any, Final, Self, TypeVar, cast
 from libvalkey import ReplyError
 from msgspec.structs import replace
 
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.reads import Question
-from flowfabric.model.contracts.streams import AppendFrames
+from flowfabric.model.command import Command, Question
 from flowfabric.model.errors import FlowFabricError, InternalError, StoreBusy, Unreachable
 from flowfabric.model.ids import Partitions
-from flowfabric.model.machine import Workspace, run_group
+from flowfabric.model.machine.group import run_group
+from flowfabric.model.machine.workspace import Workspace
+from flowfabric.model.operations.stream import AppendFrames
 from flowfabric.model.records import Summary
 from flowfabric.storage.base import Clock, Dump, RepairReport
 from flowfabric.storage.front import Front

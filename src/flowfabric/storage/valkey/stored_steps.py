@@ -6,8 +6,7 @@ from typing import Final
 
 import msgspec
 
-from flowfabric.model.contracts.reads import StepHead
-from flowfabric.model.machine.steps import head_of
+from flowfabric.model.views import StepHead, head_of
 from flowfabric.storage.kinds import unpack
 from flowfabric.storage.valkey import keys
 from flowfabric.storage.valkey.codec import decode

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import msgspec
 
-from flowfabric.model.contracts.access import CreateToken, DeleteToken
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.kinds import DeleteKind, PublishKind
-from flowfabric.model.contracts.upkeep import RotateSecret, SeedSecret
-from flowfabric.model.machine import Workspace
+from flowfabric.model.command import Command
+from flowfabric.model.machine.workspace import Workspace
+from flowfabric.model.operations.access import CreateToken, DeleteToken
+from flowfabric.model.operations.access_secret import RotateSecret, SeedSecret
+from flowfabric.model.operations.kind import DeleteKind, PublishKind
 from flowfabric.storage.valkey.keys import Layout
 
 DECIDED_HERE: Final[frozenset[type[Command[Any]]]] = frozenset(

@@ -1,4 +1,4 @@
--- The answer of a suspension, packed as `Answer` of model/machine/suspend.py: it is remembered, and read in Python.
+-- The answer of a suspension, packed as `Answer` of model/operations/suspend.py: it is remembered, and read in Python.
 
 local pack = function(value) return cmsgpack.pack(value) end
 

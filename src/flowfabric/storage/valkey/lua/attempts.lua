@@ -1,4 +1,4 @@
--- Beginning, setting aside and ending attempts: model/machine/lease.py, second half.
+-- Beginning, setting aside and ending attempts: model/machine/attempt.py.
 
 -- Draft a lease on an attempt, new or resumed: the common part of T5, T6 and T11.
 local function begun_with(space, run, row, lease, attempt, claim_type, changes)

@@ -1,4 +1,4 @@
--- Leasing one execution in the way that its state asks for: the second half of model/machine/claim.py.
+-- Leasing one execution in the way that its state asks for: the second half of model/operations/claim.py.
 
 local ATTEMPT_KINDS = {pending_retry_attempt = 'retry', pending_replay_attempt = 'replay'}
 

@@ -1,4 +1,4 @@
--- Ending an execution, and what it waited for: `finish` and the suspension parts of model/machine/lease.py.
+-- Ending an execution, and what it waited for: `finish` and what it closes: model/machine/ending.py, model/machine/closing.py.
 
 -- Close those of some waitpoints that are still open.
 function ff.close_waitpoints(space, run, waitpoint_ids, reason)

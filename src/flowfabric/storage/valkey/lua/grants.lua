@@ -1,4 +1,4 @@
--- The classic two-step claim: what its operations share, as in model/machine/grants.py.
+-- The classic two-step claim: what its operations share, as in model/operations/grant.py.
 
 -- Whether an active execution has lost its lease.
 function ff.lease_lost(run)

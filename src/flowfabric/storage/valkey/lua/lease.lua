@@ -1,4 +1,4 @@
--- What every lease-holder operation shares: the fence and the lease. model/machine/lease.py, first half.
+-- What every lease-holder operation shares: the fence and the lease. model/machine/holding.py.
 
 local function forget_trouble(run)
   run.lease_last_renewed_at = 0

@@ -1,4 +1,4 @@
--- Trying again, and going on when a time has come: schedule_retry and promote_if_due of model/machine/holder.py.
+-- Trying again, and going on when a time has come: schedule_retry and promote_if_due of model/operations/finish.py.
 
 -- T3: what waits for a time that has come is eligible in the same step.
 function ff.promote_if_due(space, run, actor)

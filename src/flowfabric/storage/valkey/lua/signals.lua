@@ -1,4 +1,4 @@
--- Taking a signal whose sender may send it: the shared part of model/machine/signals.py.
+-- Taking a signal whose sender may send it: the shared part of model/operations/signal.py.
 
 -- The suspension that the signal may end, or nil when a pending waitpoint buffers it.
 local function target(space, run, waitpoint)

@@ -1,4 +1,4 @@
--- Numbers, ids and trims of a stream: the pure half of model/machine/streams.py, and the rates of model/frames.py.
+-- Numbers, ids and trims of a stream: the pure half of model/operations/stream.py, and the rates of model/frames.py.
 -- All of them change a draft of the stream.
 
 -- A frame gets its number and its id. A clock that stands or goes back never makes ids go back.

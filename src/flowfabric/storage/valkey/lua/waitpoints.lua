@@ -1,4 +1,4 @@
--- Places where signals arrive, opened with a suspension or ahead of it: model/machine/waitpoints.py.
+-- Places where signals arrive, opened with a suspension or ahead of it: model/operations/suspend_waitpoint.py.
 
 -- How a pending waitpoint is closed whose time is over.
 ff.NEVER_USED = 'never_committed'

@@ -1,4 +1,4 @@
--- Ways out of a suspension, shared by signals, operators and timers: model/machine/resume.py.
+-- Ways out of a suspension, shared by signals, operators and timers: model/machine/suspension.py.
 
 -- The suspension that has not ended, or nil.
 function ff.open_suspension(space, run)

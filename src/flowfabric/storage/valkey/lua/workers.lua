@@ -1,4 +1,4 @@
--- The workers that are known: model/machine/workers.py.
+-- The workers that are known: model/operations/worker.py.
 
 function ff.worker_expires_at(worker)
   return math.min(worker.last_heartbeat_at + worker.liveness_ttl_ms, ff.limits.MAX_INT)

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import astuple
 
-from flowfabric.model.contracts.base import Command, Fence, HolderCommand
+from flowfabric.model.command import Command, Fence, HolderCommand
 from flowfabric.model.errors import FlowFabricError, InternalError, NotOffered, from_code
 
 C = TypeVar("C", bound=Command[Any])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flowfabric.model.contracts.lease import Claim, Claimed
+from flowfabric.model.operations.claim import Claim, Claimed
 from flowfabric.storage.valkey.operations.calls import Reply, operation
 from flowfabric.storage.valkey.operations.tasks import read_task
 

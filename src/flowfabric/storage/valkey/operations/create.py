@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import astuple
 
-from flowfabric.model.contracts.create import Created, CreateExecution, Duplicate
 from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.operations.create import Created, CreateExecution, Duplicate
 from flowfabric.model.policy import parse_policy
 from flowfabric.model.state import Public
 from flowfabric.storage.valkey.operations.calls import Packed, Reply, operation

@@ -7,8 +7,9 @@ from typing import Any, Final
 from msgspec.structs import astuple
 
 from flowfabric.model.checks import worker_capabilities
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.lease import (
+from flowfabric.model.command import Command
+from flowfabric.model.errors import FlowFabricError
+from flowfabric.model.operations.grant import (
     ClaimedOne,
     ClaimGranted,
     ClaimResumed,
@@ -19,7 +20,6 @@ from flowfabric.model.contracts.lease import (
     Reclaim,
     claimed_one,
 )
-from flowfabric.model.errors import FlowFabricError
 from flowfabric.storage.valkey.operations.calls import Packed, Reply, operation
 from flowfabric.storage.valkey.operations.tasks import read_task
 

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from flowfabric.model.contracts.create import Cancelled
-from flowfabric.model.contracts.lease import (
+from flowfabric.model.operations.finish import (
     Cancel,
+    Cancelled,
     Complete,
     Completed,
     Delay,
     Delayed,
     Fail,
     Moved,
-    Release,
-    Released,
-    Renew,
-    Renewed,
     RetryScheduled,
     TerminalFailed,
-    Updated,
-    UpdateProgress,
     WaitChildren,
 )
-from flowfabric.model.contracts.streams import PutStep, StepExisting, StepStored
+from flowfabric.model.operations.lease import Release, Released, Renew, Renewed, Updated, UpdateProgress
+from flowfabric.model.operations.step import PutStep, StepExisting, StepStored
 from flowfabric.model.records import Step
 from flowfabric.model.state import Public
 from flowfabric.storage.valkey.codec import decode

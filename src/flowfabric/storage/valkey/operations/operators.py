@@ -4,27 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.create import (
-    AlreadySatisfied,
+from flowfabric.model.command import Command
+from flowfabric.model.operations.lane import OpenLane, PauseLane, UnpauseLane
+from flowfabric.model.operations.lease import AlreadySatisfied, Revoked, RevokeLease
+from flowfabric.model.operations.operate import (
     Block,
     Blocked,
     ChangePriority,
-    OpenLane,
     Pause,
     Paused,
-    PauseLane,
     PriorityChanged,
     Replay,
     Replayed,
-    Revoked,
-    RevokeLease,
     SetTags,
     TagsSet,
     Unblock,
     Unpause,
     Unpaused,
-    UnpauseLane,
 )
 from flowfabric.model.state import Public
 from flowfabric.storage.valkey.operations.calls import Reply, operation

@@ -9,11 +9,10 @@ from weakref import WeakValueDictionary
 
 from msgspec.structs import astuple, replace
 
-from flowfabric.model.contracts.streams import Appended, AppendFrames, FrameInput
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.frames import frame_mode, normalise_bounds
-from flowfabric.model.machine.streams import patched, ttl_of
 from flowfabric.model.merge_patch import PATCH_KIND
+from flowfabric.model.operations.stream import Appended, AppendFrames, FrameInput, patched, ttl_of
 from flowfabric.model.records import Summary
 from flowfabric.storage.valkey.codec import decode
 from flowfabric.storage.valkey.operations.calls import OPERATIONS, Call, Packed, Reply, operation, pack_fields

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from flowfabric.model.contracts.lease import Task
-from flowfabric.model.machine import Workspace
-from flowfabric.model.machine.claim import plain_task, task_of
-from flowfabric.model.machine.steps import head_of
+from flowfabric.model.machine.workspace import Workspace
+from flowfabric.model.operations.claim import Task, plain_task, task_of
 from flowfabric.model.records import Execution, Payload, SignalRef, Suspension
+from flowfabric.model.views import head_of
 from flowfabric.storage.valkey.codec import decode
 from flowfabric.storage.valkey.executions import leased
 from flowfabric.storage.valkey.operations.calls import Reply

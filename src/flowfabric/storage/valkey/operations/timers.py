@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.create import AlreadySatisfied
-from flowfabric.model.contracts.upkeep import (
+from flowfabric.model.command import Command
+from flowfabric.model.operations.lease import AlreadySatisfied
+from flowfabric.model.operations.timer import (
     ExpireExecution,
     ExpireSuspension,
     ExpireWaitpoints,

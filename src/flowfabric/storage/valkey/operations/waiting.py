@@ -6,23 +6,16 @@ from typing import Final
 
 from msgspec import msgpack
 
-from flowfabric.model.contracts.waiting import (
-    ApproveSignal,
+from flowfabric.model.operations.signal import ApproveSignal, DeliverSignal, SignalAccepted, SignalDuplicate
+from flowfabric.model.operations.suspend import Answer, SatisfiedAtOnce, Suspend, Suspended
+from flowfabric.model.operations.suspend_resume import Resumed, ResumeExecution
+from flowfabric.model.operations.suspend_waitpoint import (
     CloseWaitpoint,
     CreateWaitpoint,
-    DeliverSignal,
     OpenWaitpoint,
-    Resumed,
-    ResumeExecution,
-    SatisfiedAtOnce,
-    SignalAccepted,
-    SignalDuplicate,
-    Suspend,
-    Suspended,
     WaitpointClosed,
     WaitpointCreated,
 )
-from flowfabric.model.machine.suspend import Answer
 from flowfabric.model.state import Public
 from flowfabric.storage.valkey.operations.calls import Reply, operation
 

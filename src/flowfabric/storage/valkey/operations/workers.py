@@ -7,7 +7,7 @@ from typing import Any, Final
 from msgspec.structs import astuple
 
 from flowfabric.model.checks import worker_capabilities
-from flowfabric.model.contracts.upkeep import (
+from flowfabric.model.operations.worker import (
     HeartbeatWorker,
     Marked,
     MarkWorkerDead,
