@@ -15,10 +15,11 @@ from urllib.parse import quote
 
 import aiohttp
 
-from bench.measures import median, quantile
-from bench.places import fresh
+from bench.measures import median, process_cpu_seconds, quantile
+from bench.places import Place, fresh
 from bench.servers import free_port
 from bench.settings import Report, Settings
+from bench.spans import Meter
 from bench.work import run_loop
 
 CONNECTIONS = 64
@@ -28,12 +29,12 @@ STATES = 3_000
 
 
 @contextlib.contextmanager
-def process(*command: str) -> Iterator[None]:
-    """Run a server for a while; a server on Valkey wants to be given its secret."""
+def process(*command: str) -> Iterator[int]:
+    """Run a server and give its process ID; a server on Valkey needs a secret."""
     surroundings = {**os.environ, "FF_WAITPOINT_HMAC_SECRET": secrets.token_hex(32)}
     child = subprocess.Popen([sys.executable, *command], env=surroundings)
     try:
-        yield
+        yield child.pid
     finally:
         child.terminate()
         child.wait(30)
@@ -69,7 +70,24 @@ async def rate(count: int, work: Callable[[], Awaitable[Any]]) -> tuple[float, l
     return count / (time.perf_counter() - begin), sorted(times)
 
 
-async def measure(port: int, bare_port: int, settings: Settings) -> Report:
+class ServerMeter:
+    """Measures the processor time of the load generator, the HTTP server and the Valkey servers."""
+
+    def __init__(self, place: Place, pid: int) -> None:
+        self._pid = pid
+        self._served = process_cpu_seconds(pid)
+        self._meter = Meter(place)
+
+    def cost(self, requests: int) -> Report:
+        """Return microseconds per request since the meter was created."""
+        served = process_cpu_seconds(self._pid) - self._served
+        found = self._meter.stop().cost(requests)
+        server_us = round(served / requests * 1e6, 1)
+        return {"client_us": found["client_us"], "server_us": server_us, "valkey_us": found["server_us"]}
+
+
+async def measure(place: Place, pid: int, port: int, bare_port: int, settings: Settings) -> Report:
+    """Measure every route under load; `pid` is the process of the server."""
     submission = {"kind": "bench", "lane": "bench", "input": {"text": "x" * max(0, settings.payload - 11)}}
     ids: list[str] = []
     async with client(port) as api, client(bare_port) as bare:
@@ -91,28 +109,38 @@ async def measure(port: int, bare_port: int, settings: Settings) -> Report:
                 await answer.read()
 
         ceiling, _ = await rate(settings.tasks, submit_bare)
+        meter = ServerMeter(place, pid)
         submitted, submit_times = await rate(settings.tasks, submit)
         batches, _ = await rate(settings.tasks // BATCH, batch)
         states, state_times = await rate(STATES, state)
-        drained = await drain(api)
+        drained, drain_requests = await drain(api)
+        cost = meter.cost(settings.tasks + settings.tasks // BATCH + STATES + drain_requests)
     return {
-        "submit_per_s": round(submitted), "batch_items_per_s": round(batches * BATCH), "state_per_s": round(states),
-        "drain_per_s": round(drained), "ceiling_submit_per_s": round(ceiling), "ratio": round(submitted / ceiling, 3),
-        "submit_p50_ms": round(quantile(submit_times, 0.5), 3), "submit_p99_ms": round(quantile(submit_times, 0.99), 3),
-        "state_p50_ms": round(quantile(state_times, 0.5), 3), "state_p99_ms": round(quantile(state_times, 0.99), 3),
-    }  # fmt: skip
+        "submit_per_s": round(submitted),
+        "batch_items_per_s": round(batches * BATCH),
+        "state_per_s": round(states),
+        "drain_per_s": round(drained),
+        "ceiling_submit_per_s": round(ceiling),
+        "ratio": round(submitted / ceiling, 3),
+        "submit_p50_ms": round(quantile(submit_times, 0.5), 3),
+        "submit_p99_ms": round(quantile(submit_times, 0.99), 3),
+        "state_p50_ms": round(quantile(state_times, 0.5), 3),
+        "state_p99_ms": round(quantile(state_times, 0.99), 3),
+        **cost,
+    }
 
 
-async def drain(api: aiohttp.ClientSession) -> float:
-    """Claim in batches and complete each task, until nothing is left."""
-    done = 0
+async def drain(api: aiohttp.ClientSession) -> tuple[float, int]:
+    """Claim in batches and complete each task until nothing is left; return tasks per second and requests."""
+    done = claims = 0
 
     async def worker(number: int) -> None:
-        nonlocal done
+        nonlocal done, claims
         body = {"worker_instance_id": f"bench-{number}", "lanes": ["bench"], "max_tasks": CLAIM}
         while True:
             async with api.post("/v1/workers/bench/tasks", json=body) as answer:
                 tasks = (await answer.json())["tasks"]
+            claims += 1
             if not tasks:
                 return
             await asyncio.gather(*(complete(task) for task in tasks))
@@ -125,7 +153,7 @@ async def drain(api: aiohttp.ClientSession) -> float:
 
     begin = time.perf_counter()
     await asyncio.gather(*(worker(number) for number in range(4)))
-    return done / (time.perf_counter() - begin)
+    return done / (time.perf_counter() - begin), claims + done
 
 
 def run(settings: Settings) -> Report:
@@ -135,6 +163,6 @@ def run(settings: Settings) -> Report:
         with fresh(settings) as place:
             port, bare_port = free_port(), free_port()
             server = ("-m", "flowfabric.cli", "server", "--store", place.url, "--listen", f"127.0.0.1:{port}")
-            with process(*server), process("-m", "bench.bare_route", str(bare_port)):
-                found.append(run_loop(measure(port, bare_port, settings)))
+            with process(*server) as pid, process("-m", "bench.bare_route", str(bare_port)):
+                found.append(run_loop(measure(place, pid, port, bare_port, settings)))
     return {name: round(median([each[name] for each in found]), 3) for name in found[0]} | {"runs": found}

@@ -1,9 +1,11 @@
-"""Small statistics, and the processor time of this process."""
+"""Small statistics, and the processor time of a process."""
 
 from __future__ import annotations
 
+import os
 import resource
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TypeVar
 
 N = TypeVar("N", int, float)
@@ -23,3 +25,9 @@ def client_cpu_seconds() -> float:
     """Processor time of this process so far, all its threads together."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
+
+
+def process_cpu_seconds(pid: int) -> float:
+    """Return the processor time of another process so far, all its threads together."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

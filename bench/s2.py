@@ -8,6 +8,7 @@ import time
 from bench.measures import median, quantile
 from bench.places import Place, fresh
 from bench.settings import Report, Settings
+from bench.spans import Meter
 from bench.waits import deliver, suspend
 from bench.work import claim_of, creation, run_loop
 from flowfabric.engine import claim_when_ready
@@ -44,15 +45,18 @@ async def rounds(place: Place, settings: Settings) -> Report:
     """Whoever delivers has another connection than whoever waits."""
     worker, sender = await place.open(), await place.open()
     body = settings.body()
+    meter = Meter(place)
     times = [await one_round(worker, sender, body) for _ in range(settings.tasks)]
+    cost = meter.stop().cost(settings.tasks)
     await worker.close()
     await sender.close()
     resumed, whole = (sorted(column) for column in zip(*times, strict=True))
-    return {
+    latencies = {
         f"{name}_{label}_ms": round(quantile(values, share), 3)
         for name, values in (("resumed", resumed), ("round", whole))
         for label, share in QUANTILES.items()
     }
+    return latencies | cost
 
 
 def run(settings: Settings) -> Report:

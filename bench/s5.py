@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from bench.measures import median, quantile
 from bench.places import Place, fresh
 from bench.settings import Report, Settings
+from bench.spans import Meter
 from bench.work import claim_of, creation, run_loop
 from flowfabric.model.operations.finish import Complete
 from flowfabric.storage.base import Upkeep
@@ -45,6 +46,7 @@ async def submit(store: Upkeep, settings: Settings) -> dict[str, int]:
 async def once(place: Place, settings: Settings) -> Report:
     """Drain with all workers at once; each claims for itself."""
     store = await place.open()
+    meter = Meter(place)
     belongs = await submit(store, settings)
     waits: list[float] = []
     wrong = done = 0
@@ -65,13 +67,17 @@ async def once(place: Place, settings: Settings) -> Report:
     begin = time.perf_counter()
     await asyncio.gather(*(work(n, f"s5-{n}-{k}") for n in range(SETS) for k in range(WORKERS)))
     took = time.perf_counter() - begin
+    cost = meter.stop().cost(settings.tasks)
     await store.close()
     assert done == settings.tasks, f"{done} of {settings.tasks} were claimed"
     waits.sort()
     return {
-        "claims_per_s": round(done / took), "wait_p50_ms": round(quantile(waits, 0.5), 3),
-        "wait_p99_ms": round(quantile(waits, 0.99), 3), "wrong_claims": wrong,
-    }  # fmt: skip
+        "claims_per_s": round(done / took),
+        "wait_p50_ms": round(quantile(waits, 0.5), 3),
+        "wait_p99_ms": round(quantile(waits, 0.99), 3),
+        "wrong_claims": wrong,
+        **cost,
+    }
 
 
 def run(settings: Settings) -> Report:

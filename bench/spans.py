@@ -1,4 +1,4 @@
-"""What a side of scenario 1 took and cost."""
+"""Measure how long a part of a run takes and how much processor time it costs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,18 @@ from bench.settings import Report
 
 
 class Span(NamedTuple):
-    """How long something took, and what it cost."""
+    """Elapsed time, and the processor time that this process and the Valkey servers used in it."""
 
     seconds: float
     client_seconds: float
     server_seconds: float
+
+    def cost(self, count: int) -> Report:
+        """Return microseconds of processor time per task, round or request."""
+        return {
+            "client_us": round(self.client_seconds / count * 1e6, 1),
+            "server_us": round(self.server_seconds / count * 1e6, 1),
+        }
 
 
 class Found(NamedTuple):
@@ -28,22 +35,19 @@ class Found(NamedTuple):
 
     def report(self) -> Report:
         """Rates per second, and microseconds of processor time per task, submit included."""
-        both = self.submit.seconds + self.drain.seconds
-        client = self.submit.client_seconds + self.drain.client_seconds
-        server = self.submit.server_seconds + self.drain.server_seconds
+        both = Span(*map(sum, zip(self.submit, self.drain, strict=True)))
         return {
             "submit_per_s": round(self.tasks / self.submit.seconds),
             "drain_per_s": round(self.tasks / self.drain.seconds),
-            "end_to_end_per_s": round(self.tasks / both),
-            "client_us": round(client / self.tasks * 1e6, 1),
+            "end_to_end_per_s": round(self.tasks / both.seconds),
+            **both.cost(self.tasks),
             "client_drain_us": round(self.drain.client_seconds / self.tasks * 1e6, 1),
-            "server_us": round(server / self.tasks * 1e6, 1),
             "server_drain_us": round(self.drain.server_seconds / self.tasks * 1e6, 1),
         }
 
 
 class Meter:
-    """Measures one span, with the processor time of this process and of the server."""
+    """Measures one span from its creation to `stop`."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -53,5 +57,5 @@ class Meter:
         return time.perf_counter(), client_cpu_seconds(), server_cpu_seconds(self._place.url)
 
     def stop(self) -> Span:
-        """Say what has passed since the beginning."""
+        """Return what has passed since the meter was created."""
         return Span(*(end - begin for begin, end in zip(self._begin, self._now(), strict=True)))

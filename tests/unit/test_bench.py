@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bench import __main__ as bench
-from bench import idle, operations, reports, s3
+from bench import http, idle, operations, reports, s3
 from bench.measures import median, quantile
 from bench.peers import drive, environments, ticks
 from bench.peers.catalogue import PEERS
@@ -31,6 +31,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "operations": {"tasks": 2, "runs": 1},
     "memory": {"tasks": 20},
     "idle": {"seconds": 0.1, "slots": 2},
+    "http": {"tasks": 100, "runs": 1},
 }
 PLACES = [(name, store) for name in SMALL for store in bench.SCENARIOS[name].stores]
 
@@ -44,20 +45,22 @@ def test_a_scenario_runs(name: str, store: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(s3, "TASK_SECONDS", 0.2)
     monkeypatch.setattr(s3, "RENEW_SECONDS", 0.05)
     monkeypatch.setattr(idle, "SETTLE_SECONDS", 0.1)
+    monkeypatch.setattr(http, "STATES", 50)
     found = bench.SCENARIOS[name].run(small(name, store))
     expected = {
         "s1": ("ratio", "drain_per_s", "ceiling_drain_per_s", "client_us", "idle_p50_ms"),
-        "s2": ("resumed_p50_ms", "round_p99_ms"),
+        "s2": ("resumed_p50_ms", "round_p99_ms", "client_us"),
         "s3": ("renewals_per_s", "completed"),
-        "s5": ("claims_per_s", "wait_p99_ms"),
+        "s5": ("claims_per_s", "wait_p99_ms", "client_us"),
         "memory": ("bytes_finished", "bytes_waiting") if store != "sqlite" else ("rss_mb",),
         "idle": ("cpu_percent",),
         "operations": (),
+        "http": ("ratio", "drain_per_s", "client_us", "server_us"),
     }[name]
     assert all(found[number] > 0 for number in expected), found
     assert found.get("lost_leases", 0) == found.get("wrong_claims", 0) == 0
-    if name == "s1":
-        assert (found["server_us"] > 0) == (store != "sqlite")
+    if name in {"s1", "s2", "s5", "http"}:
+        assert (found["valkey_us" if name == "http" else "server_us"] > 0) == (store != "sqlite")
     if name == "operations":
         trips = {row["operation"]: row["round_trips"] for row in found["rows"]}
         assert (trips["claim 32"] == 1) == (
