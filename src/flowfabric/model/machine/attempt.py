@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from flowfabric.model.limits import MAX_INT
 from flowfabric.model.machine.holding import clear_lease_events, drop_lease, lease_details
 from flowfabric.model.machine.workspace import Workspace
+from flowfabric.model.record_kinds import ATTEMPT
 from flowfabric.model.records import UNSET, Attempt, Execution
 from flowfabric.model.state import FINAL_LIVES, Life
 from flowfabric.model.transitions import T6, Transition, move
@@ -90,7 +91,7 @@ def begin_attempt(
 ) -> Execution:
     """Start a new attempt under a new lease (T5, T11); the one before, which has ended, gets its row."""
     if run.attempt.index >= 0:  # it stood in the execution until now
-        space.put("attempt", run.execution_id, run.attempt.index, value=ended or run.attempt)
+        space.put(ATTEMPT, run.execution_id, run.attempt.index, value=ended or run.attempt)
     begun = _begun(space, run, row, lease, attempt, attempt.kind, **changes)
     begun.total_attempt_count = attempt.index + 1
     timeout = run.policy.attempt_timeout_ms

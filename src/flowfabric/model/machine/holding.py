@@ -8,6 +8,7 @@ from flowfabric.model.command import OPERATOR_OVERRIDE, Fence, HolderCommand
 from flowfabric.model.errors import ExecutionNotActive, refuse
 from flowfabric.model.machine.closing import close_stream
 from flowfabric.model.machine.workspace import KeptRefusal, Workspace
+from flowfabric.model.record_kinds import ATTEMPT
 from flowfabric.model.records import Attempt, Execution
 from flowfabric.model.state import FINAL_LIVES, Ownership, Phase
 from flowfabric.model.transitions import T8, Transition, move
@@ -121,7 +122,7 @@ def past_attempt(space: Workspace, run: Execution, fence: Fence) -> Attempt | No
         return run.attempt if run.attempt.life in FINAL_LIVES else None
     if fence.lease_epoch >= run.attempt.lease_epoch:
         return None
-    attempts: list[Attempt] = space.children("attempt", run.execution_id)
+    attempts = space.children(ATTEMPT, run.execution_id)
     return next((attempt for attempt in attempts if _belongs(attempt, fence)), None)
 
 

@@ -28,9 +28,10 @@ from flowfabric.model.machine.ending import finish
 from flowfabric.model.machine.group import step
 from flowfabric.model.machine.holding import TIMER
 from flowfabric.model.machine.suspension import RESUME_REASONS, satisfying
-from flowfabric.model.machine.workspace import Workspace
+from flowfabric.model.machine.workspace import LEASES, ROUTES, Workspace
 from flowfabric.model.operations.step import first_that_fit, heads_of
-from flowfabric.model.records import Attempt, Execution, Payload, Step, Suspension
+from flowfabric.model.record_kinds import LANE, PAYLOAD, STEP, SUSPENSION
+from flowfabric.model.records import Attempt, Execution, Payload
 from flowfabric.model.state import AttemptState, Life, Ownership, Phase
 from flowfabric.model.transitions import T5, T11, T12
 from flowfabric.model.views import SignalView, StepView, step_view
@@ -107,7 +108,7 @@ def _check_claimer(
 
 @lru_cache(maxsize=1024)
 def _needs_of_lanes(lanes: tuple[str, ...]) -> tuple[Need, ...]:
-    return (*(("lane", (lane,)) for lane in lanes), *(("routes", (lane,)) for lane in lanes))
+    return (*((LANE, (lane,)) for lane in lanes), *((ROUTES, (lane,)) for lane in lanes))
 
 
 class Claim(Command[Claimed], frozen=True, kw_only=True):
@@ -143,7 +144,7 @@ class Claim(Command[Claimed], frozen=True, kw_only=True):
         needs = _needs_of_lanes(self.lanes)
         if not self.claim_id:
             return needs
-        return (*needs, ("leases", (self.worker_instance_id, self.claim_id)))
+        return (*needs, (LEASES, (self.worker_instance_id, self.claim_id)))
 
     def appetite(self) -> tuple[tuple[str, int], ...]:
         """Its lanes; a claim of one namespace looks at queues of its own."""
@@ -162,7 +163,7 @@ def claim(space: Workspace, command: Claim) -> Claimed:
         ]  # fmt: skip
         if living:
             living.sort(key=lambda run: (score(run), run.execution_id))  # the order of the first answer
-            space.several("payload", [(run.execution_id,) for run in living])
+            space.several(PAYLOAD, [(run.execution_id,) for run in living])
             return Claimed(tuple(task_of(space, run) for run in living))
     routes = space.routes(command.lanes, command.capabilities, command.kinds)
     tasks: list[Task] = []
@@ -207,7 +208,7 @@ class FindClaimable(Question[tuple[str, ...]], frozen=True, kw_only=True):
 
     def needs(self) -> tuple[Need, ...]:
         """The lane and its routes."""
-        return (("lane", (self.lane_id,)), ("routes", (self.lane_id,)))
+        return ((LANE, (self.lane_id,)), (ROUTES, (self.lane_id,)))
 
 
 @step(FindClaimable)
@@ -305,7 +306,7 @@ def end_at_cap(space: Workspace, run: Execution) -> Execution:
 
 def task_of(space: Workspace, run: Execution) -> Task:
     """Gather all that a worker needs to run what it has claimed."""
-    payload: Payload = space.get("payload", run.execution_id)
+    payload = space.require(PAYLOAD, run.execution_id)
     return plain_task(run, payload, *resume_of(space, run), _first_steps(space, run))
 
 
@@ -332,7 +333,7 @@ def resume_of(space: Workspace, run: Execution) -> tuple[Resume | None, tuple[Si
     """Say what resumed the current attempt, and with which signals."""
     if run.claim_type != "resumed" or not run.current_suspension_id:
         return None, ()
-    suspension: Suspension = space.get("suspension", run.execution_id)
+    suspension = space.require(SUSPENSION, run.execution_id)
     reason = RESUME_REASONS.get(suspension.close_reason, "")
     return Resume(suspension.suspension_id, suspension.step_name, reason), satisfying(space, run, suspension)
 
@@ -341,5 +342,5 @@ def _first_steps(space: Workspace, run: Execution) -> tuple[StepView, ...]:
     if not run.step_count:
         return ()
     fitting = first_that_fit(heads_of(space, run.execution_id), MAX_STEP_BYTES_IN_TASK)
-    steps: list[Step] = space.several("step", ((run.execution_id, head.name) for head in fitting))
-    return tuple(step_view(each) for each in steps)
+    steps = space.several(STEP, ((run.execution_id, head.name) for head in fitting))
+    return tuple(step_view(each) for each in steps if each is not None)

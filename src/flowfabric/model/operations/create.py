@@ -20,6 +20,7 @@ from flowfabric.model.limits import (
 from flowfabric.model.machine.group import step
 from flowfabric.model.machine.workspace import Workspace
 from flowfabric.model.policy import Policy, parse_policy
+from flowfabric.model.record_kinds import EXECUTION, IDEMPOTENCY, PAYLOAD, Key
 from flowfabric.model.records import VERSION, Execution, Memo, Payload
 from flowfabric.model.state import Public, public_state
 from flowfabric.model.transitions import T1, T2
@@ -97,12 +98,12 @@ class CreateExecution(ExecutionCommand[Created | Duplicate], frozen=True, kw_onl
         """The execution, and what the key remembers."""
         if not self.idempotency_key:
             return super().needs()
-        return (*super().needs(), create_memo(self.namespace, self.idempotency_key))
+        return (*super().needs(), (IDEMPOTENCY, create_memo(self.namespace, self.idempotency_key)))
 
 
-def create_memo(namespace: str, key: str) -> Need:
+def create_memo(namespace: str, key: str) -> Key:
     """Name the memo of a creation key."""
-    return "memo", ("create", namespace, key)
+    return ("create", namespace, key)
 
 
 @step(CreateExecution)
@@ -114,25 +115,25 @@ def create_execution(space: Workspace, command: CreateExecution) -> Created | Du
     _refuse_unknown_groups(command, policy)
     run = _record(space, command, policy)
     if command.idempotency_key:
-        kind, key = create_memo(command.namespace, command.idempotency_key)
+        key = create_memo(command.namespace, command.idempotency_key)
         window = policy.dedup_window_ms or DEFAULT_DEDUP_MS
         memo = Memo(msgpack.encode(command.execution_id), min(space.now + window, MAX_INT))
-        space.put(kind, *key, value=memo)
-    space.put("payload", run.execution_id, value=Payload(command.input_payload, command.policy))
+        space.put(IDEMPOTENCY, *key, value=memo)
+    space.put(PAYLOAD, run.execution_id, value=Payload(command.input_payload, command.policy))
     space.put_execution(run, T1.event, actor=command.actor or command.creator_identity, before="")
     return Created(run.execution_id, run.public_state)
 
 
 def _existing(space: Workspace, command: CreateExecution) -> Duplicate | None:
     if command.idempotency_key:
-        kind, key = create_memo(command.namespace, command.idempotency_key)
-        memo: Memo | None = space.get(kind, *key)
+        key = create_memo(command.namespace, command.idempotency_key)
+        memo = space.get(IDEMPOTENCY, *key)
         if memo is not None and memo.expires_at > space.now:
             execution_id = msgpack.decode(memo.value, type=str)
-            holder: Execution | None = space.get("execution", execution_id)
+            holder = space.get(EXECUTION, execution_id)
             known = holder is not None and holder.namespace == command.namespace
             return Duplicate(execution_id, holder.public_state if holder and known else "")
-    run: Execution | None = space.get("execution", command.execution_id)
+    run = space.get(EXECUTION, command.execution_id)
     if run is not None and run.namespace != command.namespace:
         raise refuse("execution_id_taken", field="execution_id")  # says nothing about whose it is
     return Duplicate(run.execution_id, run.public_state) if run else None

@@ -29,6 +29,7 @@ from flowfabric.model.machine.holding import (
 )
 from flowfabric.model.machine.workspace import Workspace
 from flowfabric.model.policy import backoff_ms, may_retry
+from flowfabric.model.record_kinds import RESULT
 from flowfabric.model.records import Execution, Result
 from flowfabric.model.state import Eligibility, Life, Phase, Public
 from flowfabric.model.transitions import T3, T13, T14, T15, T16, T17, T24, T30, move
@@ -66,7 +67,7 @@ def complete(space: Workspace, command: Complete) -> Completed:
     require_lease(space, run, fence)
     if command.result is not None:
         result = Result(command.result, command.result_encoding)
-        space.put("result", run.execution_id, run.attempt.index, value=result)
+        space.put(RESULT, run.execution_id, run.attempt.index, value=result)
     ended = finish(
         space, run, T13, actor=actor_of(run, command), attempt_changes={"ended_by": "complete"},
         result_encoding=command.result_encoding, failure_reason="", failure_category="",

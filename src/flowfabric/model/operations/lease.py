@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -12,7 +14,8 @@ from flowfabric.model.ids import check_uuid
 from flowfabric.model.limits import DEFAULT_LEASE_TTL_MS, MAX_LEASE_TTL_MS, MAX_TEXT_BYTES, MIN_LEASE_TTL_MS
 from flowfabric.model.machine.group import step
 from flowfabric.model.machine.holding import actor_of, hold, lease_details, lose_lease
-from flowfabric.model.machine.workspace import Workspace
+from flowfabric.model.machine.workspace import LEASES, Workspace
+from flowfabric.model.record_kinds import IndexQuery
 from flowfabric.model.state import Ownership, Phase
 from flowfabric.model.transitions import T8_RELEASE, T9, move
 
@@ -176,11 +179,15 @@ class CountLeases(Question[tuple[int, ...]], frozen=True, kw_only=True):
             checks.worker("worker_instance_ids", each)
 
 
+HELD: Final[IndexQuery[int]] = IndexQuery("held")
+"""How many leases a worker instance holds in a namespace."""
+
+
 @step(CountLeases)
 def count_leases(space: Workspace, question: CountLeases) -> tuple[int, ...]:
     """Return how many entries the indexes of leases have."""
     asked = ((each, question.namespace) for each in question.worker_instance_ids)
-    return tuple(space.several("held", asked))
+    return tuple(space.several(HELD, asked))
 
 
 class ListLeases(Question[tuple[str, ...]], frozen=True, kw_only=True):
@@ -197,4 +204,4 @@ class ListLeases(Question[tuple[str, ...]], frozen=True, kw_only=True):
 @step(ListLeases)
 def list_leases(space: Workspace, question: ListLeases) -> tuple[str, ...]:
     """Return what a worker instance holds, from whichever claims."""
-    return tuple(space.get("leases", question.worker_instance_id, None))
+    return tuple(space.get(LEASES, question.worker_instance_id, None))

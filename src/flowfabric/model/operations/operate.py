@@ -16,6 +16,7 @@ from flowfabric.model.machine.holding import not_active
 from flowfabric.model.machine.workspace import Workspace
 from flowfabric.model.operations.create import clamp_priority
 from flowfabric.model.operations.step import heads_of
+from flowfabric.model.record_kinds import STEP
 from flowfabric.model.records import Execution
 from flowfabric.model.state import AttemptState, Blocking, Eligibility, Outcome, Phase, Public
 from flowfabric.model.transitions import T26, T27, T28, T28_PAUSE, T29, T29_UNPAUSE, move
@@ -299,5 +300,5 @@ def _kept_steps(space: Workspace, run: Execution, command: Replay) -> dict[str, 
         raise NotFound(f"no step named {command.from_step} is stored", field="from_step")
     dropped = [head for head in heads if head.call_index >= first]
     for head in dropped:
-        space.put("step", run.execution_id, head.name, value=None)
+        space.put(STEP, run.execution_id, head.name, value=None)
     return {"step_count": len(heads) - len(dropped), "next_step_index": first}

@@ -23,7 +23,8 @@ from flowfabric.model.operations.lease import AlreadySatisfied
 from flowfabric.model.operations.suspend import AUTO_RESUME
 from flowfabric.model.operations.suspend_waitpoint import NEVER_USED, drop_pending
 from flowfabric.model.policy import may_retry
-from flowfabric.model.records import Execution, Suspension, Waitpoint
+from flowfabric.model.record_kinds import EXECUTION, SUSPENSION, WAITPOINT, IndexQuery
+from flowfabric.model.records import Execution, Suspension
 from flowfabric.model.state import Eligibility, Ownership, Phase
 from flowfabric.model.transitions import T8, T8_DEAD, T22_CANCEL, T22_EXPIRE, T22_FAIL, T23, T25, move
 
@@ -51,11 +52,14 @@ class ReadDue(Question[DuePage], frozen=True, kw_only=True):
         checks.integer("limit", self.limit, 1, MAX_INT)
 
 
+DUE: Final[IndexQuery[tuple[tuple[Execution, ...], int]]] = IndexQuery("due")
+
+
 @step(ReadDue)
 def read_due(space: Workspace, question: ReadDue) -> DuePage:
     """Return the executions for which something is due."""
     before = space.now if question.before is None else question.before
-    runs, next_due_at = space.get("due", before, question.limit)
+    runs, next_due_at = space.get(DUE, before, question.limit)
     return DuePage(runs, next_due_at)
 
 
@@ -76,7 +80,7 @@ class MarkLeaseExpired(ExecutionCommand[MarkedExpired | AlreadySatisfied], froze
 @step(MarkLeaseExpired)
 def mark_lease_expired(space: Workspace, command: MarkLeaseExpired) -> MarkedExpired | AlreadySatisfied:
     """T8: a lease that has run out."""
-    run: Execution | None = space.get("execution", command.execution_id)
+    run = space.get(EXECUTION, command.execution_id)
     if why := _no_lease(run):
         return AlreadySatisfied(why)
     assert run is not None
@@ -95,7 +99,7 @@ class LoseDeadLease(ExecutionCommand[MarkedExpired | AlreadySatisfied], frozen=T
 @step(LoseDeadLease)
 def lose_dead_lease(space: Workspace, command: LoseDeadLease) -> MarkedExpired | AlreadySatisfied:
     """T8: the lease of a worker that was marked dead, if that worker still holds it."""
-    run: Execution | None = space.get("execution", command.execution_id)
+    run = space.get(EXECUTION, command.execution_id)
     if why := _no_lease(run):
         return AlreadySatisfied(why)
     assert run is not None
@@ -129,7 +133,7 @@ class PromoteDelayed(ExecutionCommand[Swept], frozen=True, kw_only=True):
 @step(PromoteDelayed)
 def promote_delayed(space: Workspace, command: PromoteDelayed) -> Swept:
     """T3: delayed work whose time has come."""
-    run: Execution | None = space.get("execution", command.execution_id)
+    run = space.get(EXECUTION, command.execution_id)
     if run is None:
         return Swept("not_found_cleaned")
     if run.lifecycle_phase is not Phase.RUNNABLE:
@@ -156,7 +160,7 @@ class ExpireExecution(ExecutionCommand[Swept], frozen=True, kw_only=True):
 @step(ExpireExecution)
 def expire_execution(space: Workspace, command: ExpireExecution) -> Swept:
     """T14, T25: an attempt timeout is a failure that may be retried; a deadline ends the execution."""
-    run: Execution | None = space.get("execution", command.execution_id)
+    run = space.get(EXECUTION, command.execution_id)
     if run is None:
         return Swept("not_found_cleaned")
     if run.lifecycle_phase is Phase.TERMINAL:
@@ -181,7 +185,7 @@ class ExpireSuspension(ExecutionCommand[Swept], frozen=True, kw_only=True):
 
     def needs(self) -> tuple[Need, ...]:
         """The execution and its suspension."""
-        return (*super().needs(), ("suspension", (self.execution_id,)))
+        return (*super().needs(), (SUSPENSION, (self.execution_id,)))
 
 
 _ENDS: Final = {"fail": T22_FAIL, "cancel": T22_CANCEL, "expire": T22_EXPIRE}
@@ -190,7 +194,7 @@ _ENDS: Final = {"fail": T22_FAIL, "cancel": T22_CANCEL, "expire": T22_EXPIRE}
 @step(ExpireSuspension)
 def expire_suspension(space: Workspace, command: ExpireSuspension) -> Swept:
     """T20, T22, T23: a suspension whose time is over does what it was told to do then."""
-    run: Execution | None = space.get("execution", command.execution_id)
+    run = space.get(EXECUTION, command.execution_id)
     if run is None:
         return Swept("not_found_cleaned")
     if run.lifecycle_phase is not Phase.SUSPENDED:
@@ -217,14 +221,13 @@ def expire_suspension(space: Workspace, command: ExpireSuspension) -> Swept:
 def _escalate(space: Workspace, run: Execution, suspension: Suspension) -> Execution:
     """T23: wait on without a time, for an operator; signals still count."""
     waiting = replace(suspension, timeout_at=0, reason_code="waiting_for_operator_review")
-    space.put("suspension", run.execution_id, value=waiting)
+    space.put(SUSPENSION, run.execution_id, value=waiting)
     keys = [(run.execution_id, waitpoint_id) for waitpoint_id in waitpoints_of(suspension)]
-    waitpoints: list[Waitpoint] = space.several("waitpoint", keys)
+    waitpoints = space.several(WAITPOINT, keys)
     for waitpoint in waitpoints:
+        assert waitpoint is not None
         # They expired with the timeout, which is no more.
-        space.put(
-            "waitpoint", run.execution_id, waitpoint.waitpoint_id, value=replace(waitpoint, expires_at=0)
-        )
+        space.put(WAITPOINT, run.execution_id, waitpoint.waitpoint_id, value=replace(waitpoint, expires_at=0))
     escalated = move(run, T23, space.now, suspension_timeout_at=0)
     return space.put_execution(
         escalated, T23.event, actor=TIMER, before=run.public_state,
@@ -239,7 +242,7 @@ class ExpireWaitpoints(ExecutionCommand[Swept], frozen=True, kw_only=True):
 @step(ExpireWaitpoints)
 def expire_waitpoints(space: Workspace, command: ExpireWaitpoints) -> Swept:
     """Close pending waitpoints whose time is over."""
-    run: Execution | None = space.get("execution", command.execution_id)
+    run = space.get(EXECUTION, command.execution_id)
     if run is None:
         return Swept("not_found_cleaned")
     over = tuple(waitpoint_id for waitpoint_id, at in run.pending_waitpoints if at <= space.now)
@@ -255,14 +258,14 @@ class Purge(ExecutionCommand[Swept], frozen=True, kw_only=True):
 @step(Purge)
 def purge(space: Workspace, command: Purge) -> Swept:
     """Delete an ended execution, and all that belongs to it, when its own retention is over."""
-    run: Execution | None = space.get("execution", command.execution_id)
+    run = space.get(EXECUTION, command.execution_id)
     if run is None:
         return Swept("not_found_cleaned")
     if run.lifecycle_phase is not Phase.TERMINAL:
         return Swept("not_terminal", run.public_state)
     if run.completed_at + run.retention_ms > space.now:
         return Swept("not_yet_due", run.public_state)
-    space.put("execution", run.execution_id, value=None)
+    space.put(EXECUTION, run.execution_id, value=None)
     space.emit("purge", run.execution_id, value=run)
     return Swept("purged")
 
