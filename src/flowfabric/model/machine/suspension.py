@@ -10,10 +10,10 @@ from flowfabric.model.conditions import Condition
 from flowfabric.model.evaluation import APPENDED, DUPLICATE, SATISFIED, Offer, offer, satisfiers
 from flowfabric.model.limits import MAX_INT
 from flowfabric.model.machine.closing import close_suspension
-from flowfabric.model.machine.workspace import Workspace
+from flowfabric.model.machine.workspace import Cause, Workspace
 from flowfabric.model.record_kinds import SIGNAL, STEP, SUSPENSION
 from flowfabric.model.records import Execution, Signal, SignalRef, Step, Suspension, Waitpoint
-from flowfabric.model.transitions import T20, T21, move
+from flowfabric.model.transitions import RESUMED, RESUMED_LATER, move
 from flowfabric.model.views import SignalView, signal_view
 from flowfabric.model.wait_result import pack_wait
 
@@ -63,12 +63,11 @@ def end_suspension(
     closed = close_suspension(space, run, close_reason, **changes)
     before = run.public_state
     run = keep_wait(space, run, closed)
-    row, until = (T21, min(space.now + delay_ms, MAX_INT)) if delay_ms else (T20, 0)
+    row, until = (RESUMED_LATER, min(space.now + delay_ms, MAX_INT)) if delay_ms else (RESUMED, 0)
     resumed = move(run, row, space.now, suspension_timeout_at=0, delay_until=until)
     return space.put_execution(
-        resumed, row.event, actor=actor, before=before, reason=RESUME_REASONS[close_reason],
-        details=wait_details(closed),
-    )  # fmt: skip
+        resumed, row.event, Cause(actor, RESUME_REASONS[close_reason], wait_details(closed)), before=before
+    )
 
 
 def wait_details(suspension: Suspension) -> tuple[tuple[str, str], ...]:

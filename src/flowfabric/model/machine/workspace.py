@@ -76,6 +76,14 @@ class Effect(Struct, frozen=True, gc=False):
     value: Any = None
 
 
+class Cause(NamedTuple):
+    """Who changed an execution, and why, for its history."""
+
+    actor: str
+    reason: str = ""
+    details: tuple[tuple[str, str], ...] = ()
+
+
 class _Front(NamedTuple):
     """The best executions of a head, as far as they were loaded and nobody has taken them."""
 
@@ -261,25 +269,16 @@ class Workspace:
         """Write something that is never read back in a step."""
         self._staged_effects.append(Effect(kind, key, value))
 
-    def put_execution(
-        self,
-        run: Execution,
-        event: str,
-        *,
-        actor: str,
-        before: str,
-        reason: str = "",
-        details: tuple[tuple[str, str], ...] = (),
-    ) -> Execution:
-        """Write a draft of an execution together with the line of history that tells of the change."""
+    def put_execution(self, run: Execution, event: str, cause: Cause, *, before: str) -> Execution:
+        """Write a draft of an execution, and the change from the public state `before` into its history."""
         execution_id = run.execution_id
         need = (EXECUTION, (execution_id,))
         assert run is not self.current.get(need), "a step changes copies, never what is stored"
         run.event_count = seq = run.event_count + 1
         self._staged[need] = run
         line = Event(
-            seq, self.now, event, run.attempt.index, run.current_lease_epoch, actor, reason, before, run.public_state,
-            details,
+            seq, self.now, event, run.attempt.index, run.current_lease_epoch, cause.actor, cause.reason, before,
+            run.public_state, cause.details,
         )  # fmt: skip
         self._staged_events.append((execution_id, line))
         return run

@@ -24,7 +24,7 @@ from flowfabric.model.limits import (
 )
 from flowfabric.model.machine.attempt import Lease, begin_attempt, end_attempt, resume_attempt
 from flowfabric.model.machine.closing import close_stream
-from flowfabric.model.machine.ending import finish
+from flowfabric.model.machine.ending import Ending, finish
 from flowfabric.model.machine.group import step
 from flowfabric.model.machine.holding import TIMER
 from flowfabric.model.machine.suspension import RESUME_REASONS, satisfying
@@ -33,7 +33,7 @@ from flowfabric.model.operations.step import first_that_fit, heads_of
 from flowfabric.model.record_kinds import LANE, PAYLOAD, STEP, SUSPENSION
 from flowfabric.model.records import Attempt, Execution, Payload
 from flowfabric.model.state import AttemptState, Life, Ownership, Phase
-from flowfabric.model.transitions import T5, T11, T12
+from flowfabric.model.transitions import CLAIMED, RECLAIM_CAP_REACHED, RECLAIMED
 from flowfabric.model.views import SignalView, StepView, step_view
 
 
@@ -245,7 +245,7 @@ def new_attempt(space: Workspace, run: Execution, attempt_id: str, lease: Lease)
         space, run, attempt_id, lease, _ATTEMPT_KINDS.get(run.attempt_state, "initial"),
         run.pending_lineage_reason, run.pending_previous_index, run.pending_requested_by,
     )  # fmt: skip
-    return begin_attempt(space, run, T5, lease, attempt)
+    return begin_attempt(space, run, CLAIMED, lease, attempt)
 
 
 def reclaim(space: Workspace, run: Execution, attempt_id: str, lease: Lease) -> Execution:
@@ -256,7 +256,7 @@ def reclaim(space: Workspace, run: Execution, attempt_id: str, lease: Lease) -> 
     attempt = _attempt(space, run, attempt_id, lease, "reclaim", reason, old.index)
     counted = 0 if run.lease_end == "released" else 1
     return begin_attempt(
-        space, run, T11, replace(lease, reason=reason), attempt, ended=old,
+        space, run, RECLAIMED, replace(lease, reason=reason), attempt, ended=old,
         lease_reclaim_count=run.lease_reclaim_count + counted,
     )  # fmt: skip
 
@@ -300,7 +300,12 @@ def end_at_cap(space: Workspace, run: Execution) -> Execution:
     """T12: fail an execution that was reclaimed too often."""
     reason = "max_reclaims_exceeded"
     return finish(
-        space, run, T12, actor=TIMER, reason=reason, attempt_reason=lost_reason(run), failure_reason=reason
+        space,
+        run,
+        RECLAIM_CAP_REACHED,
+        Ending(
+            actor=TIMER, reason=reason, attempt_reason=lost_reason(run), changes={"failure_reason": reason}
+        ),
     )
 
 

@@ -18,12 +18,12 @@ from flowfabric.model.limits import (
     MAX_PRIORITY,
 )
 from flowfabric.model.machine.group import step
-from flowfabric.model.machine.workspace import Workspace
+from flowfabric.model.machine.workspace import Cause, Workspace
 from flowfabric.model.policy import Policy, parse_policy
 from flowfabric.model.record_kinds import EXECUTION, IDEMPOTENCY, PAYLOAD, Key
 from flowfabric.model.records import VERSION, Execution, Memo, Payload
 from flowfabric.model.state import Public, public_state
-from flowfabric.model.transitions import T1, T2
+from flowfabric.model.transitions import CREATED, CREATED_DELAYED
 
 
 class Created(Struct, frozen=True):
@@ -120,7 +120,7 @@ def create_execution(space: Workspace, command: CreateExecution) -> Created | Du
         memo = Memo(msgpack.encode(command.execution_id), min(space.now + window, MAX_INT))
         space.put(IDEMPOTENCY, *key, value=memo)
     space.put(PAYLOAD, run.execution_id, value=Payload(command.input_payload, command.policy))
-    space.put_execution(run, T1.event, actor=command.actor or command.creator_identity, before="")
+    space.put_execution(run, CREATED.event, Cause(command.actor or command.creator_identity), before="")
     return Created(run.execution_id, run.public_state)
 
 
@@ -152,7 +152,7 @@ def _record(space: Workspace, command: CreateExecution, policy: Policy) -> Execu
     now = space.now
     priority = command.priority if command.priority is not None else max(policy.priority, 0)
     delay_until = _delayed(command, policy, now)
-    row = T2 if delay_until > now else T1
+    row = CREATED_DELAYED if delay_until > now else CREATED
     deadline = command.execution_deadline_at
     if deadline is None:
         deadline = now + policy.execution_deadline_ms if policy.execution_deadline_ms else 0
@@ -170,7 +170,7 @@ def _record(space: Workspace, command: CreateExecution, policy: Policy) -> Execu
         retention_ms=policy.retention_ms or DEFAULT_RETENTION_MS, lifecycle_phase=to.phase,
         eligibility_state=to.eligibility, blocking_reason=to.blocking, attempt_state=to.attempt,
         public_state=public_state(to.phase, to.eligibility, to.outcome),
-        delay_until=delay_until if row is T2 else 0, execution_deadline_at=min(deadline, MAX_INT),
+        delay_until=delay_until if row is CREATED_DELAYED else 0, execution_deadline_at=min(deadline, MAX_INT),
     )  # fmt: skip
 
 

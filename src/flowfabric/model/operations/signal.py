@@ -32,7 +32,7 @@ from flowfabric.model.machine.suspension import (
     satisfied_by,
     satisfying,
 )
-from flowfabric.model.machine.workspace import Workspace
+from flowfabric.model.machine.workspace import Cause, Workspace
 from flowfabric.model.operations.access_secret import KEYRING_REQUEST, keyring
 from flowfabric.model.operations.suspend_waitpoint import WaitpointView, is_open, waitpoint_view
 from flowfabric.model.record_kinds import IDEMPOTENCY, SIGNAL, SUSPENSION, WAITPOINT, IndexQuery, Key
@@ -330,14 +330,20 @@ def _record(
     )  # fmt: skip
     space.put(WAITPOINT, run.execution_id, waitpoint.waitpoint_id, value=counted)
     return space.put_execution(
-        replace(run, signal_count=run.signal_count + 1, last_mutation_at=space.now), "signal",
-        actor=arrival.actor, before=run.public_state,
-        details=(
-            ("signal_id", signal.signal_id), ("signal_name", signal.signal_name),
-            ("waitpoint_id", waitpoint.waitpoint_id), ("source_identity", signal.source_identity),
-            ("effect", effect),
+        replace(run, signal_count=run.signal_count + 1, last_mutation_at=space.now),
+        "signal",
+        Cause(
+            arrival.actor,
+            details=(
+                ("signal_id", signal.signal_id),
+                ("signal_name", signal.signal_name),
+                ("waitpoint_id", waitpoint.waitpoint_id),
+                ("source_identity", signal.source_identity),
+                ("effect", effect),
+            ),
         ),
-    )  # fmt: skip
+        before=run.public_state,
+    )
 
 
 class ObserveSignals(ExecutionQuestion[tuple[SignalView, ...]], frozen=True, kw_only=True):

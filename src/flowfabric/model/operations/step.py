@@ -14,7 +14,7 @@ from flowfabric.model.errors import invalid, refuse
 from flowfabric.model.limits import MAX_INT, MAX_NAME_BYTES, MAX_STEP_BYTES, MAX_STEP_BYTES_IN_PAGE, MAX_STEPS
 from flowfabric.model.machine.group import step
 from flowfabric.model.machine.holding import actor_of, hold
-from flowfabric.model.machine.workspace import Workspace
+from flowfabric.model.machine.workspace import Cause, Workspace
 from flowfabric.model.record_kinds import STEP, IndexQuery
 from flowfabric.model.records import Step
 from flowfabric.model.views import StepHead, StepView, head_of, step_view
@@ -78,9 +78,8 @@ def put_step(space: Workspace, command: PutStep) -> StepStored | StepExisting:
             last_mutation_at=space.now,
         ),
         "step",
-        actor=actor_of(run, command),
+        Cause(actor_of(run, command), details=(("name", command.step_name),)),
         before=run.public_state,
-        details=(("name", command.step_name),),
     )
     return StepStored()
 

@@ -34,7 +34,7 @@ from flowfabric.model.machine.suspension import (
     satisfying,
     wait_details,
 )
-from flowfabric.model.machine.workspace import Workspace
+from flowfabric.model.machine.workspace import Cause, Workspace
 from flowfabric.model.operations.access_secret import KEYRING_REQUEST, keyring
 from flowfabric.model.operations.suspend_waitpoint import (
     NEVER_USED,
@@ -48,7 +48,7 @@ from flowfabric.model.record_kinds import IDEMPOTENCY, SIGNAL, STEP, SUSPENSION,
 from flowfabric.model.records import VERSION, Execution, Memo, Signal, Suspension, Waitpoint
 from flowfabric.model.state import Blocking
 from flowfabric.model.tokens import mint
-from flowfabric.model.transitions import T18, T19, move
+from flowfabric.model.transitions import ALREADY_SATISFIED, SUSPENDED, move
 from flowfabric.model.views import SignalView
 
 TIMEOUT_BEHAVIORS = ("fail", "cancel", "expire", "auto_resume_with_timeout_signal", "auto_resume", "escalate")
@@ -339,16 +339,20 @@ def _offer_buffered(
 def _set_aside(
     space: Workspace, run: Execution, command: Suspend, suspension: Suspension
 ) -> tuple[SignalView, ...]:
-    aside = set_aside(space, run, T18, suspension.suspension_id)
+    aside = set_aside(space, run, SUSPENDED, suspension.suspension_id)
     aside.current_suspension_id = suspension.suspension_id
     aside.current_waitpoint_id = suspension.waitpoint_id
     aside.suspension_timeout_at = suspension.timeout_at
     aside.blocking_reason = BLOCKING.get(suspension.reason_code, Blocking.SIGNAL)
     aside.pending_waitpoints = without_pending(run, suspension.waitpoint_id)
     space.put_execution(
-        aside, T18.event, actor=actor_of(run, command), before=run.public_state, reason=suspension.reason_code,
-        details=(*lease_details(run), *wait_details(suspension)),
-    )  # fmt: skip
+        aside,
+        SUSPENDED.event,
+        Cause(
+            actor_of(run, command), suspension.reason_code, (*lease_details(run), *wait_details(suspension))
+        ),
+        before=run.public_state,
+    )
     return ()
 
 
@@ -368,13 +372,15 @@ def _go_on(
         waitpoint, state="closed", satisfied_at=space.now, closed_at=space.now, close_reason="resumed"
     )
     went_on = move(
-        keep_wait(space, run, suspension), T19, space.now,
+        keep_wait(space, run, suspension), ALREADY_SATISFIED, space.now,
         pending_waitpoints=without_pending(run, suspension.waitpoint_id),
     )  # fmt: skip
     space.put_execution(
-        went_on, T19.event, actor=actor_of(run, command), before=run.public_state,
-        reason=suspension.reason_code, details=wait_details(suspension),
-    )  # fmt: skip
+        went_on,
+        ALREADY_SATISFIED.event,
+        Cause(actor_of(run, command), suspension.reason_code, wait_details(suspension)),
+        before=run.public_state,
+    )
     return suspension, (waitpoint,), satisfying(space, run, suspension)
 
 

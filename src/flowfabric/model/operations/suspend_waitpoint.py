@@ -24,7 +24,7 @@ from flowfabric.model.limits import (
 from flowfabric.model.machine.closing import close_waitpoints, waitpoints_of
 from flowfabric.model.machine.group import step
 from flowfabric.model.machine.holding import actor_of, hold
-from flowfabric.model.machine.workspace import Workspace
+from flowfabric.model.machine.workspace import Cause, Workspace
 from flowfabric.model.operations.access_secret import KEYRING_REQUEST, keyring
 from flowfabric.model.record_kinds import SIGNAL, SUSPENSION, WAITPOINT
 from flowfabric.model.records import VERSION, Execution, Suspension, Waitpoint
@@ -106,10 +106,14 @@ def create_waitpoint(space: Workspace, command: CreateWaitpoint) -> WaitpointCre
     space.put(WAITPOINT, run.execution_id, command.waitpoint_id, value=waitpoint)
     pending = (*run.pending_waitpoints, (command.waitpoint_id, expires_at))
     space.put_execution(
-        replace(run, pending_waitpoints=pending, last_mutation_at=space.now), "waitpoint_created",
-        actor=actor_of(run, command), before=run.public_state,
-        details=(("waitpoint_id", command.waitpoint_id), ("waitpoint_key", command.waitpoint_key)),
-    )  # fmt: skip
+        replace(run, pending_waitpoints=pending, last_mutation_at=space.now),
+        "waitpoint_created",
+        Cause(
+            actor_of(run, command),
+            details=(("waitpoint_id", command.waitpoint_id), ("waitpoint_key", command.waitpoint_key)),
+        ),
+        before=run.public_state,
+    )
     return WaitpointCreated(OpenWaitpoint(command.waitpoint_id, command.waitpoint_key, token))
 
 
@@ -164,9 +168,11 @@ def drop_pending(
     for waitpoint_id in waitpoint_ids:
         rest = without_pending(run, waitpoint_id)
         run = space.put_execution(
-            replace(run, pending_waitpoints=rest, last_mutation_at=space.now), "waitpoint_closed",
-            actor=actor, before=run.public_state, reason=reason, details=(("waitpoint_id", waitpoint_id),),
-        )  # fmt: skip
+            replace(run, pending_waitpoints=rest, last_mutation_at=space.now),
+            "waitpoint_closed",
+            Cause(actor, reason, (("waitpoint_id", waitpoint_id),)),
+            before=run.public_state,
+        )
     return run
 
 

@@ -13,12 +13,12 @@ from flowfabric.model.errors import invalid
 from flowfabric.model.indexes import deadlines
 from flowfabric.model.limits import MAX_INT
 from flowfabric.model.machine.closing import waitpoints_of
-from flowfabric.model.machine.ending import finish
+from flowfabric.model.machine.ending import Ending, finish
 from flowfabric.model.machine.group import step
 from flowfabric.model.machine.holding import TIMER, lose_lease
 from flowfabric.model.machine.suspension import end_suspension, open_suspension
-from flowfabric.model.machine.workspace import Workspace
-from flowfabric.model.operations.finish import promote_if_due, schedule_retry
+from flowfabric.model.machine.workspace import Cause, Workspace
+from flowfabric.model.operations.finish import Failure, promote_if_due, schedule_retry
 from flowfabric.model.operations.lease import AlreadySatisfied
 from flowfabric.model.operations.suspend import AUTO_RESUME
 from flowfabric.model.operations.suspend_waitpoint import NEVER_USED, drop_pending
@@ -26,7 +26,16 @@ from flowfabric.model.policy import may_retry
 from flowfabric.model.record_kinds import EXECUTION, SUSPENSION, WAITPOINT, IndexQuery
 from flowfabric.model.records import Execution, Suspension
 from flowfabric.model.state import Eligibility, Ownership, Phase
-from flowfabric.model.transitions import T8, T8_DEAD, T22_CANCEL, T22_EXPIRE, T22_FAIL, T23, T25, move
+from flowfabric.model.transitions import (
+    ESCALATED,
+    EXPIRED,
+    LEASE_EXPIRED,
+    SUSPENSION_CANCELLED,
+    SUSPENSION_EXPIRED,
+    SUSPENSION_FAILED,
+    WORKER_DIED,
+    move,
+)
 
 
 class DuePage(Page, frozen=True):
@@ -86,7 +95,7 @@ def mark_lease_expired(space: Workspace, command: MarkLeaseExpired) -> MarkedExp
     assert run is not None
     if run.lease_expires_at > space.now:
         return AlreadySatisfied("not_yet_expired")
-    lose_lease(space, run, T8, "expired", actor=TIMER)
+    lose_lease(space, run, LEASE_EXPIRED, "expired", actor=TIMER)
     return MarkedExpired()
 
 
@@ -105,7 +114,7 @@ def lose_dead_lease(space: Workspace, command: LoseDeadLease) -> MarkedExpired |
     assert run is not None
     if run.current_worker_instance_id != command.worker_instance_id:
         return AlreadySatisfied("held_by_another")
-    lose_lease(space, run, T8_DEAD, "worker_dead", actor=command.actor or TIMER)
+    lose_lease(space, run, WORKER_DIED, "worker_dead", actor=command.actor or TIMER)
     return MarkedExpired()
 
 
@@ -170,13 +179,22 @@ def expire_execution(space: Workspace, command: ExpireExecution) -> Swept:
     if not due_at or due_at > space.now:
         return Swept("not_yet_due", run.public_state)
     if attempt_timeout and may_retry(run.policy, "timeout", run.retry_count):
-        retried = schedule_retry(space, run, actor=TIMER, reason=command.reason, category="timeout")
+        retried = schedule_retry(space, run, Failure(reason=command.reason, category="timeout"), actor=TIMER)
         return Swept("retry_scheduled", retried.public_state)
     category = "timeout" if attempt_timeout else ""
     ended = finish(
-        space, run, T25, actor=TIMER, reason=command.reason, attempt_reason=command.reason, category=category,
-        suspension_reason=f"expired:{command.reason}", failure_reason=command.reason, failure_category=category,
-    )  # fmt: skip
+        space,
+        run,
+        EXPIRED,
+        Ending(
+            actor=TIMER,
+            reason=command.reason,
+            attempt_reason=command.reason,
+            category=category,
+            suspension_reason=f"expired:{command.reason}",
+            changes={"failure_reason": command.reason, "failure_category": category},
+        ),
+    )
     return Swept("expired", ended.public_state)
 
 
@@ -188,7 +206,7 @@ class ExpireSuspension(ExecutionCommand[Swept], frozen=True, kw_only=True):
         return (*super().needs(), (SUSPENSION, (self.execution_id,)))
 
 
-_ENDS: Final = {"fail": T22_FAIL, "cancel": T22_CANCEL, "expire": T22_EXPIRE}
+_ENDS: Final = {"fail": SUSPENSION_FAILED, "cancel": SUSPENSION_CANCELLED, "expire": SUSPENSION_EXPIRED}
 
 
 @step(ExpireSuspension)
@@ -212,9 +230,18 @@ def expire_suspension(space: Workspace, command: ExpireSuspension) -> Swept:
         return Swept(behavior, _escalate(space, run, suspension).public_state)
     reason = f"suspension_timeout:{behavior}"
     ended = finish(
-        space, run, _ENDS[behavior], actor=TIMER, reason=reason, attempt_reason=reason, category="timeout",
-        suspension_reason=f"timed_out_{behavior}", failure_reason=reason, failure_category="timeout",
-    )  # fmt: skip
+        space,
+        run,
+        _ENDS[behavior],
+        Ending(
+            actor=TIMER,
+            reason=reason,
+            attempt_reason=reason,
+            category="timeout",
+            suspension_reason=f"timed_out_{behavior}",
+            changes={"failure_reason": reason, "failure_category": "timeout"},
+        ),
+    )
     return Swept(behavior, ended.public_state)
 
 
@@ -228,11 +255,13 @@ def _escalate(space: Workspace, run: Execution, suspension: Suspension) -> Execu
         assert waitpoint is not None
         # They expired with the timeout, which is no more.
         space.put(WAITPOINT, run.execution_id, waitpoint.waitpoint_id, value=replace(waitpoint, expires_at=0))
-    escalated = move(run, T23, space.now, suspension_timeout_at=0)
+    escalated = move(run, ESCALATED, space.now, suspension_timeout_at=0)
     return space.put_execution(
-        escalated, T23.event, actor=TIMER, before=run.public_state,
-        details=(("suspension_id", suspension.suspension_id),),
-    )  # fmt: skip
+        escalated,
+        ESCALATED.event,
+        Cause(TIMER, details=(("suspension_id", suspension.suspension_id),)),
+        before=run.public_state,
+    )
 
 
 class ExpireWaitpoints(ExecutionCommand[Swept], frozen=True, kw_only=True):
