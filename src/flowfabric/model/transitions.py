@@ -266,6 +266,25 @@ NAMED: Final = {name: value for name, value in list(globals().items()) if isinst
 TRANSITIONS: Final[tuple[Transition, ...]] = tuple(NAMED.values())
 
 
+UNCHANGING: Final = (
+    "execution_id",
+    "namespace",
+    "lane_id",
+    "execution_kind",
+    "partition",
+    "creator_identity",
+    "created_at",
+    "flow_id",
+    "required_capabilities",
+    "fairness_key",
+    "budget_ids",
+    "quota_ids",
+    "payload_encoding",
+    "policy",
+    "retention_ms",
+)
+"""The fields of an execution that no transition changes."""
+
 _FIELDS: Final = (
     "lifecycle_phase", "ownership_state", "eligibility_state", "blocking_reason", "terminal_outcome", "attempt_state",
 )  # fmt: skip

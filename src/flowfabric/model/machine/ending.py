@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from flowfabric.model.machine.attempt import clear_lineage, clear_waiting, end_attempt
 from flowfabric.model.machine.closing import close_stream, close_suspension, close_waitpoints
+from flowfabric.model.machine.followers import run_followers
 from flowfabric.model.machine.holding import drop_lease, lease_details
 from flowfabric.model.machine.workspace import Cause, Workspace
 from flowfabric.model.records import Execution
@@ -58,9 +59,11 @@ def finish(space: Workspace, run: Execution, row: Transition, ending: Ending) ->
     clear_lineage(ended)
     ended.attempt_deadline_at = ended.attempt_timeout_remaining_ms = ended.suspension_timeout_at = 0
     ended.pending_waitpoints = ()
-    return space.put_execution(
+    space.put_execution(
         ended,
         row.event,
         Cause(ending.actor, ending.reason, lease_details(run) if run.current_lease_id else ()),
         before=run.public_state,
     )
+    run_followers(space, ended)
+    return ended

@@ -15,7 +15,8 @@ from msgspec import Struct
 from flowfabric.model.checks import missing_capabilities
 from flowfabric.model.command import Need
 from flowfabric.model.errors import FlowFabricError, InternalError, refuse
-from flowfabric.model.indexes import Placement, claimable, placement, route_of, score
+from flowfabric.model.indexes import Placement, claimable, placement, route_of
+from flowfabric.model.lane_order import lane_position
 from flowfabric.model.limits import MAX_INT
 from flowfabric.model.record_kinds import EXECUTION, LANE, IndexQuery, Key, RecordKind
 from flowfabric.model.records import Event, Execution, Lane, Record, Route
@@ -241,7 +242,7 @@ class Workspace:
         if wanted:
             raise Missing(heads=wanted)
         if not ordered:
-            found.sort(key=lambda run: (score(run), run.execution_id))
+            found.sort(key=lane_position)
         return found[:count]
 
     def _takeable(self, ids: Iterable[str], namespace: str, count: int) -> list[Execution]:

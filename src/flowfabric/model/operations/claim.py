@@ -11,7 +11,7 @@ from flowfabric.model import checks
 from flowfabric.model.command import Command, Fence, Need, Question, check_limit
 from flowfabric.model.errors import invalid
 from flowfabric.model.ids import ATTEMPT, LEASE, NEXT, check_uuid, mint
-from flowfabric.model.indexes import score
+from flowfabric.model.lane_order import lane_position
 from flowfabric.model.limits import (
     DEFAULT_LEASE_TTL_MS,
     DEFAULT_MAX_RECLAIMS,
@@ -22,6 +22,7 @@ from flowfabric.model.limits import (
     MAX_TASKS_PER_CLAIM,
     MIN_LEASE_TTL_MS,
 )
+from flowfabric.model.machine.admission import admit
 from flowfabric.model.machine.attempt import Lease, begin_attempt, end_attempt, resume_attempt
 from flowfabric.model.machine.closing import close_stream
 from flowfabric.model.machine.ending import Ending, finish
@@ -162,18 +163,21 @@ def claim(space: Workspace, command: Claim) -> Claimed:
             if run.lease_expires_at > space.now and command.namespace in {"", run.namespace}
         ]  # fmt: skip
         if living:
-            living.sort(key=lambda run: (score(run), run.execution_id))  # the order of the first answer
+            living.sort(key=lane_position)  # the order of the first answer
             space.several(PAYLOAD, [(run.execution_id,) for run in living])
             return Claimed(tuple(task_of(space, run) for run in living))
     routes = space.routes(command.lanes, command.capabilities, command.kinds)
     tasks: list[Task] = []
     base = command.mint
     while routes and len(tasks) < command.max_tasks:
-        # One question for all that is still wanted; executions that end at their cap make room for others.
+        # One question for all that is still wanted; executions that end at their cap, or are not admitted, make
+        # room for others.
         runs = space.best(routes, command.namespace, command.max_tasks - len(tasks))
         if not runs:
             break
         for run in runs:
+            if not admit(space, run):
+                continue
             lease = Lease(
                 command.worker_id,
                 command.worker_instance_id,

@@ -18,7 +18,7 @@ from flowfabric.model.ids import (
     parse_execution_id,
     partition_key,
 )
-from flowfabric.model.indexes import score
+from flowfabric.model.lane_order import lane_position
 from flowfabric.model.limits import MAX_INT, MAX_NAME_BYTES
 from flowfabric.model.machine.group import step
 from flowfabric.model.machine.workspace import Workspace
@@ -167,7 +167,7 @@ def list_queue(space: Workspace, question: ListQueue) -> QueuePage:
     """Return a page of what may be claimed; one more than may be looked at says that there is a next page."""
     runs = space.get(QUEUE, question.lane_id, *question.after, queue_look(question) + 1)
     shown, last = queue_page(question, runs)
-    return QueuePage(shown, None if last is None else (score(last), last.execution_id))
+    return QueuePage(shown, None if last is None else lane_position(last))
 
 
 def queue_page(

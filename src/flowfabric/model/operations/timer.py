@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from flowfabric.model import checks
-from flowfabric.model.command import ExecutionCommand, Need, Page, Question
+from flowfabric.model.command import Command, ExecutionCommand, Need, Page, Question
 from flowfabric.model.errors import invalid
-from flowfabric.model.indexes import deadlines
+from flowfabric.model.indexes import DueEntry, deadlines
 from flowfabric.model.limits import MAX_INT
 from flowfabric.model.machine.closing import waitpoints_of
 from flowfabric.model.machine.ending import Ending, finish
@@ -23,7 +24,7 @@ from flowfabric.model.operations.lease import AlreadySatisfied
 from flowfabric.model.operations.suspend import AUTO_RESUME
 from flowfabric.model.operations.suspend_waitpoint import NEVER_USED, drop_pending
 from flowfabric.model.policy import may_retry
-from flowfabric.model.record_kinds import EXECUTION, SUSPENSION, WAITPOINT, IndexQuery
+from flowfabric.model.record_kinds import EXECUTION, SUSPENSION, WAITPOINT, IndexQuery, RecordKind
 from flowfabric.model.records import Execution, Suspension
 from flowfabric.model.state import Eligibility, Ownership, Phase
 from flowfabric.model.transitions import (
@@ -39,9 +40,9 @@ from flowfabric.model.transitions import (
 
 
 class DuePage(Page, frozen=True):
-    """Executions for which something is due, the earliest first, and when the next thing is."""
+    """What is due, the earliest first, and when the next thing is."""
 
-    runs: tuple[Execution, ...]
+    entries: tuple[DueEntry, ...]
     next_due_at: int
     """The earliest time after `before`; 0 when there is none."""
 
@@ -61,19 +62,24 @@ class ReadDue(Question[DuePage], frozen=True, kw_only=True):
         checks.integer("limit", self.limit, 1, MAX_INT)
 
 
-DUE: Final[IndexQuery[tuple[tuple[Execution, ...], int]]] = IndexQuery("due")
+DUE: Final[IndexQuery[tuple[tuple[DueEntry, ...], int]]] = IndexQuery("due")
 
 
 @step(ReadDue)
 def read_due(space: Workspace, question: ReadDue) -> DuePage:
-    """Return the executions for which something is due."""
+    """Return what is due."""
     before = space.now if question.before is None else question.before
-    runs, next_due_at = space.get(DUE, before, question.limit)
-    return DuePage(runs, next_due_at)
+    entries, next_due_at = space.get(DUE, before, question.limit)
+    return DuePage(entries, next_due_at)
 
 
-def due_commands(run: Execution, now: int) -> list[ExecutionCommand[Any]]:
-    """Name the commands whose time has come for an execution, the earliest first."""
+def due_commands(entry: DueEntry, now: int) -> list[Command[Any]]:
+    """Return the commands that do what is due for an entry, the earliest first."""
+    return DUE_COMMANDS[entry.kind](entry.record, now)
+
+
+def execution_commands(run: Execution, now: int) -> list[Command[Any]]:
+    """Return the commands that do what is due for an execution, the earliest first."""
     due = sorted(entry for entry in deadlines(run) if entry[0] <= now)
     return [_COMMANDS[what](run.execution_id) for what in dict.fromkeys(what for _, what in due)]
 
@@ -308,3 +314,9 @@ _COMMANDS: dict[str, Any] = {
     "waitpoint": lambda execution_id: ExpireWaitpoints(execution_id=execution_id),
     "retention": lambda execution_id: Purge(execution_id=execution_id),
 }
+
+
+DUE_COMMANDS: Final[dict[RecordKind[Any], Callable[[Any, int], list[Command[Any]]]]] = {
+    EXECUTION: execution_commands,
+}
+"""By kind of record: which commands do what is due for it."""

@@ -11,7 +11,8 @@ from typing import Any
 
 from flowfabric.model.command import Need
 from flowfabric.model.ids import FLOW, partition_in, partition_key
-from flowfabric.model.indexes import claimable, opens, placement, route_of, score
+from flowfabric.model.indexes import DUE_AT, DueEntry, claimable, opens, placement, route_of
+from flowfabric.model.lane_order import lane_position
 from flowfabric.model.limits import FEED_AFTER_PURGE_MS
 from flowfabric.model.machine.workspace import Effect, Head, Wishes, Workspace
 from flowfabric.model.operations.read_list import (
@@ -86,7 +87,7 @@ class Tables:
             for run in self.runs
             if claimable(run) and route_of(run) == route and namespace in {"", run.namespace}
         ]
-        waiting.sort(key=lambda run: (score(run), run.execution_id))
+        waiting.sort(key=lane_position)
         best = waiting[:count]
         for run in best:
             space.learn((EXECUTION, (run.execution_id,)), run)
@@ -166,8 +167,8 @@ class Tables:
 
     def _queue(self, lane_id: str, after_score: int, after_id: str, limit: int) -> tuple[Execution, ...]:
         waiting = [run for run in self.runs if run.lane_id == lane_id and claimable(run)]
-        waiting.sort(key=lambda run: (score(run), run.execution_id))
-        later = [run for run in waiting if (score(run), run.execution_id) > (after_score, after_id)]
+        waiting.sort(key=lane_position)
+        later = [run for run in waiting if lane_position(run) > (after_score, after_id)]
         return tuple(later[:limit])
 
     def _ids(self, namespace: str) -> list[str]:
@@ -246,13 +247,16 @@ class Tables:
             rows.append((name, tuple(sorted(counts.items())), oldest[0] if oldest else 0))
         return tuple(rows)
 
-    def _due(self, before: int, limit: int) -> tuple[tuple[Execution, ...], int]:
-        times = sorted(
-            (placement(run).due_at, run.execution_id, run) for run in self.runs if placement(run).due_at
-        )
-        due = [run for at, _, run in times if at <= before]
-        later = [at for at, _, _ in times if at > before]
-        return tuple(due[:limit]), min(later, default=0)
+    def _due(self, before: int, limit: int) -> tuple[tuple[DueEntry, ...], int]:
+        entries = [
+            DueEntry(kind, key, at, record)
+            for kind, due_at in DUE_AT.items()
+            for key, record in self.records[kind].items()
+            if (at := due_at(record))
+        ]
+        entries.sort(key=lambda entry: (entry.at, entry.kind, entry.key))
+        due = [entry for entry in entries if entry.at <= before]
+        return tuple(due[:limit]), min((entry.at for entry in entries if entry.at > before), default=0)
 
     # Saving.
 
