@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from flowfabric.model import errors, state
 from flowfabric.model.command import Command
 from flowfabric.model.operations.catalog import AREAS, decidable
-from flowfabric.model.transitions import TRANSITIONS, Target, Transition
+from flowfabric.model.transitions import NAMED, TRANSITIONS, Target, Transition
 from flowfabric.server import openapi
 from tools import api_pages
 from tools.api_rooms import ROOMS, Room
@@ -90,12 +90,12 @@ def transitions() -> str:
     """Write the page of transitions."""
     rows = (
         (
-            row.number, row.operation, _start(row), _target(row.to), f"`{row.event}`",
+            row.number, f"`{name}`", row.operation, _start(row), _target(row.to), f"`{row.event}`",
             f"`{row.attempt_life}`" if row.attempt_life else "", f"`{row.closes_stream}`" if row.closes_stream else "",
         )
-        for row in TRANSITIONS
+        for name, row in NAMED.items()
     )  # fmt: skip
-    head = ("No.", "Operation", "From", "To", "Event", "Attempt becomes", "Closes the stream as")
+    head = ("No.", "Name", "Operation", "From", "To", "Event", "Attempt becomes", "Closes the stream as")
     return page(
         "Transitions",
         "Each row is one way in which an execution changes. The engine runs on these rows; a change that none of them"
@@ -127,8 +127,8 @@ def _diagram() -> str:
         for start in row.before or ("[*]",):
             end = row.to.phase or start
             if start != end:
-                arrows.setdefault((str(start), str(end)), []).append(row.number)
-    lines = (f"    {start} --> {end}: {', '.join(numbers)}\n" for (start, end), numbers in arrows.items())
+                arrows.setdefault((str(start), str(end)), []).append(row.operation.replace(":", ""))
+    lines = (f"    {start} --> {end}: {' / '.join(words)}\n" for (start, end), words in arrows.items())
     return "```mermaid\nstateDiagram-v2\n" + "".join(lines) + "```\n"
 
 

@@ -125,7 +125,7 @@ async def test_reading_changes_nothing(ff: Driver) -> None:
 
 async def due(ff: Driver, **fields: Any) -> tuple[list[str], int]:
     page = await ff.store.read(ReadDue(**fields))
-    return [run.execution_id for run in page.runs], page.next_due_at
+    return [entry.key[0] for entry in page.entries], page.next_due_at
 
 
 async def test_what_is_due_comes_in_the_order_of_its_time(ff: Driver) -> None:

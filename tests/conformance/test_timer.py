@@ -320,11 +320,11 @@ async def test_due_names_the_earliest_deadline_of_an_execution(
     at = ff.now + after
     scene = await scenes.STAGES[name](ff, **fields)
     early = await due(ff, at - 1)
-    assert (early.runs, early.next_due_at) == ((), at)
+    assert (early.entries, early.next_due_at) == ((), at)
     late = await due(ff, at)
-    assert ([run.execution_id for run in late.runs], late.next_due_at) == ([scene.execution_id], 0)
+    assert ([entry.key[0] for entry in late.entries], late.next_due_at) == ([scene.execution_id], 0)
     ff.clock.now = at
-    assert (await due(ff)).runs == late.runs
+    assert (await due(ff)).entries == late.entries
 
 
 @pytest.mark.parametrize(
@@ -346,15 +346,15 @@ async def test_due_comes_in_order_and_in_pages(ff: Driver) -> None:
     start = ff.now
     made = {ms: await ff.create(delay_until=start + ms) for ms in (50, 10, 40, 20, 30)}
     page = await due(ff, start + 30)
-    assert [run.execution_id for run in page.runs] == [made[10], made[20], made[30]]
+    assert [entry.key[0] for entry in page.entries] == [made[10], made[20], made[30]]
     assert page.next_due_at == start + 40
-    assert [run.execution_id for run in (await due(ff, start + 50, limit=2)).runs] == [made[10], made[20]]
+    assert [entry.key[0] for entry in (await due(ff, start + 50, limit=2)).entries] == [made[10], made[20]]
 
 
 async def test_acting_on_what_is_due_leaves_nothing_due(ff: Driver) -> None:
     staged: list[Scene] = [await scenes.active(ff), await scenes.delayed(ff), await scenes.backoff(ff)]
     ff.clock.advance(60_000)
-    assert {run.execution_id for run in (await due(ff)).runs} == {scene.execution_id for scene in staged}
+    assert {entry.key[0] for entry in (await due(ff)).entries} == {scene.execution_id for scene in staged}
     for scene in staged:
         await ff.store.apply(MarkLeaseExpired(execution_id=scene.execution_id))
         await ff.store.apply(PromoteDelayed(execution_id=scene.execution_id))

@@ -150,7 +150,7 @@ async def test_purged_execution_is_in_no_list(ff: Driver) -> None:
     await ff.store.apply(Purge(execution_id=scene.execution_id))
     for question in (ListExecutions(), ListExecutions(tags=(("a", "1"),)), ListExecutions(lane_id="default")):
         assert (await ff.store.read(question)).runs == ()
-    assert (await ff.store.read(ReadDue())).runs == ()
+    assert (await ff.store.read(ReadDue())).entries == ()
     assert (await ff.store.repair(fix=False)).wrong == ()
 
 

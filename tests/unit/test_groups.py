@@ -9,6 +9,7 @@ from flowfabric.model.machine import group
 from flowfabric.model.machine.workspace import Workspace
 from flowfabric.model.operations.create import CreateExecution
 from flowfabric.model.operations.operate import SetTags
+from flowfabric.model.record_kinds import EXECUTION, LANE
 from flowfabric.storage.memory import MemoryStore
 from support.clock import ManualClock
 from support.driver import Driver
@@ -32,7 +33,7 @@ async def test_a_defect_writes_nothing_and_spares_its_neighbours(
     known = await ff.create()
 
     def broken(space: Workspace, command: SetTags) -> None:
-        space.put("execution", command.execution_id, value=None)
+        space.put(EXECUTION, command.execution_id, value=None)
         raise ZeroDivisionError("oops")
 
     monkeypatch.setattr(group, "_STEPS", group._STEPS | {SetTags: broken})
@@ -52,7 +53,7 @@ async def test_a_step_that_never_has_enough_is_stopped(ff: Driver, monkeypatch: 
 
     def greedy(space: Workspace, command: SetTags) -> None:
         asked.append(command.execution_id)
-        space.get("lane", f"lane-{len(asked)}")
+        space.get(LANE, f"lane-{len(asked)}")
 
     monkeypatch.setattr(group, "_STEPS", group._STEPS | {SetTags: greedy})
     with pytest.raises(InternalError, match="SetTags asks for records without end"):

@@ -12,8 +12,9 @@ import os
 import uuid
 from typing import Any, Final
 
-from flowfabric.model.command import ExecutionCommand
+from flowfabric.model.command import Command, Need
 from flowfabric.model.errors import FlowFabricError, Infrastructure, StoreClosed
+from flowfabric.model.indexes import DueEntry
 from flowfabric.model.operations.timer import ReadDue, due_commands
 from flowfabric.storage.base import Subscription, Upkeep
 
@@ -24,7 +25,7 @@ BATON_SECONDS: Final = 0.6
 SWEEP_SECONDS: Final = 1.0
 PAGE: Final = 200
 SKIP_MS: Final = 30_000
-"""How long an execution whose step keeps failing is left alone, so that it does not block the others."""
+"""How long a record whose step keeps failing is left alone, so that it does not block the others."""
 
 log = logging.getLogger("flowfabric.engine")
 
@@ -35,7 +36,7 @@ class Timers:
     def __init__(self, store: Upkeep, *, holder: str = "") -> None:
         self._store = store
         self.holder = holder or f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
-        self._skipped: dict[str, int] = {}
+        self._skipped: dict[Need, int] = {}
         self._swept = float("-inf")
 
     async def fire_due(self) -> int:
@@ -53,22 +54,23 @@ class Timers:
         self._store.expect_due(0)
         page = await self._store.read(ReadDue(before=now, limit=PAGE + len(self._skipped)))
         self._skipped = {key: until for key, until in self._skipped.items() if until > now}
-        runs = [run for run in page.runs if run.execution_id not in self._skipped]
-        commands = [command for run in runs for command in due_commands(run, now)]
+        entries = [entry for entry in page.entries if (entry.kind, entry.key) not in self._skipped]
+        commands = [(entry, command) for entry in entries for command in due_commands(entry, now)]
         if commands:
             await self._apply(commands, now)
         if page.next_due_at:
             self._store.expect_due(page.next_due_at)
         return len(commands), bool(commands)
 
-    async def _apply(self, commands: list[ExecutionCommand[Any]], now: int) -> None:
-        replies = await self._store.apply_many(commands)
-        for command, reply in zip(commands, replies, strict=True):
+    async def _apply(self, due: list[tuple[DueEntry, Command[Any]]], now: int) -> None:
+        replies = await self._store.apply_many([command for _, command in due])
+        for (entry, command), reply in zip(due, replies, strict=True):
             if isinstance(reply, Infrastructure) and reply.retryable:
                 raise reply  # it is the store's failure: all are tried again when it is back
             if isinstance(reply, FlowFabricError):
-                log.error("%s of %s failed: %s", type(command).__name__, command.execution_id, reply)
-                self._skipped[command.execution_id] = now + SKIP_MS
+                name = ":".join(map(str, entry.key))
+                log.error("%s of %s failed: %s", type(command).__name__, name, reply)
+                self._skipped[entry.kind, entry.key] = now + SKIP_MS
 
     async def run(self) -> None:
         """Fire what is due, for ever; a store that fails is tried again."""

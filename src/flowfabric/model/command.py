@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from msgspec import Struct
 
 from flowfabric.model import checks
 from flowfabric.model.ids import check_uuid
 from flowfabric.model.limits import MAX_INT, MAX_NAME_BYTES
+from flowfabric.model.record_kinds import EXECUTION, Key
 
 R_co = TypeVar("R_co", covariant=True)
-Key = tuple[Any, ...]
-"""Names one record inside its kind, or a group of them by prefix."""
 Need = tuple[str, Key]
 """A record or an index question that a step wants: its kind and key."""
 
@@ -45,7 +44,7 @@ class ExecutionCommand(Command[R_co], frozen=True, kw_only=True):
 
     def needs(self) -> tuple[Need, ...]:
         """Its execution."""
-        return (("execution", (self.execution_id,)),)
+        return ((EXECUTION, (self.execution_id,)),)
 
 
 class Fence(Struct, frozen=True):

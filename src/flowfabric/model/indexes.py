@@ -6,11 +6,14 @@ what is due next, and the leases of a worker. Everything else that a reader may 
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from msgspec import Struct
 
-from flowfabric.model.limits import MAX_INT, PRIORITY_STEP
+from flowfabric.model.lane_order import score
+from flowfabric.model.limits import MAX_INT
+from flowfabric.model.record_kinds import EXECUTION, Key, RecordKind
 from flowfabric.model.records import Execution, Route, Waitpoint
 from flowfabric.model.state import Eligibility, Ownership, Phase, Public
 
@@ -35,11 +38,6 @@ _ACTIVE: Final = Phase.ACTIVE
 _TERMINAL: Final = Phase.TERMINAL
 _NOW: Final = Eligibility.NOW
 _LEASED: Final = Ownership.LEASED
-
-
-def score(run: Execution) -> int:
-    """Order inside a lane: priority first, then the age of the execution; lower runs sooner."""
-    return run.created_at - run.priority * PRIORITY_STEP
 
 
 def claimable(run: Execution) -> bool:
@@ -74,7 +72,7 @@ def deadlines(run: Execution) -> list[tuple[int, str]]:
     return times
 
 
-def _due_at(run: Execution) -> int:
+def due_at(run: Execution) -> int:
     """Return the earliest of its deadlines; 0 when there is none."""
     if run.lifecycle_phase is _TERMINAL:
         return min(run.completed_at + run.retention_ms, MAX_INT)
@@ -86,6 +84,25 @@ def _due_at(run: Execution) -> int:
     return min(times)[0] if times else 0
 
 
+DUE_AT: Final[dict[RecordKind[Any], Callable[[Any], int]]] = {EXECUTION: due_at}
+"""The kinds of records that the index of what is due holds, and when each record is due (0: never)."""
+
+
+class DueEntry(Struct, frozen=True, gc=False):
+    """One entry of the index of what is due next: a record, and when something is due for it."""
+
+    kind: RecordKind[Any]
+    key: Key
+    at: int
+    record: Any
+    """As it was when the index was read; a step reads it again."""
+
+
+def due_entry(run: Execution) -> DueEntry:
+    """Return the entry of an execution for which something is due."""
+    return DueEntry(EXECUTION, (run.execution_id,), due_at(run), run)
+
+
 def placement(run: Execution) -> Placement:
     """Derive every index entry of an execution."""
     leased = run.ownership_state is _LEASED
@@ -94,7 +111,7 @@ def placement(run: Execution) -> Placement:
         score(run),
         run.lane_id,
         run.public_state,
-        _due_at(run),
+        due_at(run),
         run.current_worker_instance_id if leased else "",
         run.claim_id if leased else "",
     )

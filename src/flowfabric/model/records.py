@@ -84,13 +84,19 @@ class Execution(Struct, array_like=True, gc=False):
     A step changes a copy that it has made itself (`transitions.move`) and hands it over once (`put_execution`); after
     that nobody changes it any more. It is not frozen, because building a copy from fifty names costs ten times as much
     as setting the few that differ.
+
+    The fields that `transitions.UNCHANGING` names are the same from creation to purge. Indexes, queues, feeds and what
+    stores remember between groups rely on it: an execution never moves from one queue to another.
     """
 
     version: int
     execution_id: str
     namespace: str
+    """Never changes."""
     lane_id: str
+    """Never changes."""
     execution_kind: str
+    """Never changes."""
     partition: int
     priority: int
     creator_identity: str
@@ -99,6 +105,7 @@ class Execution(Struct, array_like=True, gc=False):
     last_mutation_at: int
     flow_id: str = ""
     required_capabilities: tuple[str, ...] = ()
+    """Never changes."""
     fairness_key: str = ""
     budget_ids: tuple[str, ...] = ()
     quota_ids: tuple[str, ...] = ()

@@ -40,8 +40,8 @@ ANY_ELIGIBILITY: Final = tuple(Eligibility)
 class Transition(NamedTuple):
     """One row of the table."""
 
-    number: str
     operation: str
+    """What is done, in words."""
     before: tuple[Phase, ...]
     """Phases it may start from; empty for creation."""
     to: Target
@@ -51,6 +51,8 @@ class Transition(NamedTuple):
     attempt_life: Life | None = None
     """What becomes of the current attempt's record."""
     closes_stream: str = ""
+    number: str = ""
+    """How the history of the design, tests and docs refer to it."""
 
 
 _A, _E, _O, _B = AttemptState, Eligibility, Ownership, Blocking
@@ -81,30 +83,37 @@ def _lease_gone(owner: Ownership) -> Target:
     return Target(Phase.ACTIVE, owner, _E.NONE, _B.WORKER, Outcome.NONE, _A.INTERRUPTED)
 
 
-T1: Final = Transition("T1", "create", (), _ready(_A.PENDING_FIRST), "created")
-T2: Final = Transition("T2", "create delayed", (), _later(_B.DELAY, _A.PENDING_FIRST), "created")
-T3: Final = Transition("T3", "promote", _RUNNABLE, _ready(), "promoted", eligible=(_E.UNTIL_TIME,))
-T5: Final = Transition(
-    "T5", "claim", _RUNNABLE, _RUNNING, "claimed", eligible=(_E.NOW,), attempt_life=Life.STARTED
+CREATED: Final = Transition("create", (), _ready(_A.PENDING_FIRST), "created", number="T1")
+CREATED_DELAYED: Final = Transition(
+    "create delayed", (), _later(_B.DELAY, _A.PENDING_FIRST), "created", number="T2"
 )
-T6: Final = Transition("T6", "claim resumed", _RUNNABLE, _RUNNING, "resumed_claim", attempt_life=Life.STARTED)
-T8: Final = Transition(
-    "T8",
+PROMOTED: Final = Transition(
+    "promote", _RUNNABLE, _ready(), "promoted", eligible=(_E.UNTIL_TIME,), number="T3"
+)
+CLAIMED: Final = Transition(
+    "claim", _RUNNABLE, _RUNNING, "claimed", eligible=(_E.NOW,), attempt_life=Life.STARTED, number="T5"
+)
+CLAIMED_RESUMED: Final = Transition(
+    "claim resumed", _RUNNABLE, _RUNNING, "resumed_claim", attempt_life=Life.STARTED, number="T6"
+)
+LEASE_EXPIRED: Final = Transition(
     "lease expires",
     *_HELD[:1],
     _lease_gone(_O.EXPIRED),
     "lease_expired",
     _HELD[1],
     closes_stream="lease_expired",
+    number="T8",
 )
-T8_RELEASE: Final = T8._replace(number="T8r", operation="release", event="released")
-T8_DEAD: Final = T8._replace(number="T8d", operation="worker dead", event="worker_dead")
-T9: Final = Transition("T9", "revoke", *_HELD[:1], _lease_gone(_O.REVOKED), "lease_revoked", _HELD[1])
-T11: Final = Transition(
-    "T11", "reclaim", *_LOST[:1], _RUNNING, "reclaimed", _LOST[1], attempt_life=Life.STARTED
+LEASE_RELEASED: Final = LEASE_EXPIRED._replace(number="T8r", operation="release", event="released")
+WORKER_DIED: Final = LEASE_EXPIRED._replace(number="T8d", operation="worker dead", event="worker_dead")
+LEASE_REVOKED: Final = Transition(
+    "revoke", *_HELD[:1], _lease_gone(_O.REVOKED), "lease_revoked", _HELD[1], number="T9"
 )
-T12: Final = Transition(
-    "T12",
+RECLAIMED: Final = Transition(
+    "reclaim", *_LOST[:1], _RUNNING, "reclaimed", _LOST[1], attempt_life=Life.STARTED, number="T11"
+)
+RECLAIM_CAP_REACHED: Final = Transition(
     "reclaim at cap",
     *_LOST[:1],
     _ended(Outcome.FAILED),
@@ -112,9 +121,9 @@ T12: Final = Transition(
     _LOST[1],
     attempt_life=Life.RECLAIMED,
     closes_stream="reclaimed",
+    number="T12",
 )
-T13: Final = Transition(
-    "T13",
+COMPLETED: Final = Transition(
     "complete",
     *_HELD[:1],
     _ended(Outcome.SUCCESS),
@@ -122,18 +131,18 @@ T13: Final = Transition(
     _HELD[1],
     attempt_life=Life.SUCCESS,
     closes_stream="attempt_success",
+    number="T13",
 )
-T14: Final = Transition(
-    "T14",
+RETRY_SCHEDULED: Final = Transition(
     "fail, retry left",
     *_HELD[:1],
     _later(_B.RETRY_BACKOFF, _A.PENDING_RETRY),
     "retry_scheduled",
     attempt_life=Life.FAILURE,
     closes_stream="attempt_failure",
+    number="T14",
 )
-T15: Final = Transition(
-    "T15",
+FAILED: Final = Transition(
     "fail, no retry left",
     *_HELD[:1],
     _ended(Outcome.FAILED),
@@ -141,114 +150,140 @@ T15: Final = Transition(
     _HELD[1],
     attempt_life=Life.FAILURE,
     closes_stream="attempt_failure",
+    number="T15",
 )
-T16: Final = Transition(
-    "T16",
+DELAYED: Final = Transition(
     "delay",
     *_HELD[:1],
     _later(_B.DELAY, _A.INTERRUPTED),
     "delayed",
     _HELD[1],
     attempt_life=Life.SUSPENDED,
+    number="T16",
 )
-T17: Final = Transition(
-    "T17",
+WAITING_FOR_CHILDREN: Final = Transition(
     "wait for children",
     *_HELD[:1],
     Target(Phase.RUNNABLE, _O.UNOWNED, _E.DEPENDENCIES, _B.CHILDREN, Outcome.NONE, _A.INTERRUPTED),
     "waiting_children",
     _HELD[1],
     attempt_life=Life.SUSPENDED,
+    number="T17",
 )
-T18: Final = Transition(
-    "T18",
+SUSPENDED: Final = Transition(
     "suspend",
     *_HELD[:1],
     Target(Phase.SUSPENDED, _O.UNOWNED, _E.NONE, KEEP, Outcome.NONE, _A.INTERRUPTED),
     "suspended",
     _HELD[1],
     attempt_life=Life.SUSPENDED,
+    number="T18",
 )
-T19: Final = Transition(
-    "T19", "suspend, already satisfied", *_HELD[:1], Target(), "already_satisfied", _HELD[1]
+ALREADY_SATISFIED: Final = Transition(
+    "suspend, already satisfied", *_HELD[:1], Target(), "already_satisfied", _HELD[1], number="T19"
 )
-T20: Final = Transition("T20", "resume", _SUSPENDED, _ready(_A.INTERRUPTED), "resumed")
-T21: Final = Transition("T21", "resume later", _SUSPENDED, _later(_B.RESUME_DELAY, _A.INTERRUPTED), "resumed")
-T22_FAIL: Final = Transition(
-    "T22f",
+RESUMED: Final = Transition("resume", _SUSPENDED, _ready(_A.INTERRUPTED), "resumed", number="T20")
+RESUMED_LATER: Final = Transition(
+    "resume later", _SUSPENDED, _later(_B.RESUME_DELAY, _A.INTERRUPTED), "resumed", number="T21"
+)
+SUSPENSION_FAILED: Final = Transition(
     "suspension timeout: fail",
     _SUSPENDED,
     _ended(Outcome.FAILED),
     "failed",
     attempt_life=Life.FAILURE,
     closes_stream="suspension_timeout",
+    number="T22f",
 )
-T22_CANCEL: Final = Transition(
-    "T22c",
+SUSPENSION_CANCELLED: Final = Transition(
     "suspension timeout: cancel",
     _SUSPENDED,
     _ended(Outcome.CANCELLED),
     "cancelled",
     attempt_life=Life.CANCELLED,
     closes_stream="suspension_timeout",
+    number="T22c",
 )
-T22_EXPIRE: Final = Transition(
-    "T22e",
+SUSPENSION_EXPIRED: Final = Transition(
     "suspension timeout: expire",
     _SUSPENDED,
     _ended(Outcome.EXPIRED),
     "expired",
     attempt_life=Life.FAILURE,
     closes_stream="suspension_timeout",
+    number="T22e",
 )
-T23: Final = Transition(
-    "T23", "suspension timeout: escalate", _SUSPENDED, Target(blocking=_B.OPERATOR), "escalated"
+ESCALATED: Final = Transition(
+    "suspension timeout: escalate", _SUSPENDED, Target(blocking=_B.OPERATOR), "escalated", number="T23"
 )
-T24: Final = Transition(
-    "T24",
+CANCELLED: Final = Transition(
     "cancel",
     _LIVE,
     _ended(Outcome.CANCELLED, KEEP),
     "cancelled",
     attempt_life=Life.CANCELLED,
     closes_stream="attempt_cancelled",
+    number="T24",
 )
-T25: Final = Transition(
-    "T25",
+EXPIRED: Final = Transition(
     "expire",
     _LIVE,
     _ended(Outcome.EXPIRED, KEEP),
     "expired",
     attempt_life=Life.FAILURE,
     closes_stream="expired",
+    number="T25",
 )
-T26: Final = Transition("T26", "replay", (Phase.TERMINAL,), _ready(_A.PENDING_REPLAY), "replayed")
-T27: Final = Transition(
-    "T27",
+REPLAYED: Final = Transition("replay", (Phase.TERMINAL,), _ready(_A.PENDING_REPLAY), "replayed", number="T26")
+REPLAYED_SKIPPED: Final = Transition(
     "replay of a skipped flow member",
     (Phase.TERMINAL,),
     Target(Phase.RUNNABLE, _O.UNOWNED, _E.DEPENDENCIES, _B.CHILDREN, Outcome.NONE, _A.PENDING_REPLAY),
     "replayed",
+    number="T27",
 )
-T28: Final = Transition(
-    "T28", "block", _RUNNABLE, Target(outcome=Outcome.NONE), "blocked", eligible=(_E.NOW,)
+BLOCKED: Final = Transition(
+    "block", _RUNNABLE, Target(outcome=Outcome.NONE), "blocked", eligible=(_E.NOW,), number="T28"
 )
-T28_PAUSE: Final = Transition(
-    "T28p", "pause", _RUNNABLE, Target(eligibility=_E.OPERATOR, blocking=_B.OPERATOR), "paused"
+PAUSED: Final = Transition(
+    "pause", _RUNNABLE, Target(eligibility=_E.OPERATOR, blocking=_B.OPERATOR), "paused", number="T28p"
 )
-T29: Final = Transition("T29", "unblock", _RUNNABLE, _ready(), "unblocked", eligible=_BLOCKED)
-T29_UNPAUSE: Final = Transition(
-    "T29u", "unpause", _RUNNABLE, Target(Phase.RUNNABLE, _O.UNOWNED), "unpaused", eligible=(_E.OPERATOR,)
+UNBLOCKED: Final = Transition("unblock", _RUNNABLE, _ready(), "unblocked", eligible=_BLOCKED, number="T29")
+UNPAUSED: Final = Transition(
+    "unpause",
+    _RUNNABLE,
+    Target(Phase.RUNNABLE, _O.UNOWNED),
+    "unpaused",
+    eligible=(_E.OPERATOR,),
+    number="T29u",
 )
-T30: Final = Transition(
-    "T30", "dependencies satisfied", _RUNNABLE, _ready(), "promoted", eligible=(_E.DEPENDENCIES,)
+DEPENDENCIES_SATISFIED: Final = Transition(
+    "dependencies satisfied", _RUNNABLE, _ready(), "promoted", eligible=(_E.DEPENDENCIES,), number="T30"
 )
 
-TRANSITIONS: Final[tuple[Transition, ...]] = (
-    T1, T2, T3, T5, T6, T8, T8_RELEASE, T8_DEAD, T9, T11, T12, T13, T14, T15, T16, T17, T18, T19, T20, T21,
-    T22_FAIL, T22_CANCEL, T22_EXPIRE, T23, T24, T25, T26, T27, T28, T28_PAUSE, T29, T29_UNPAUSE, T30,
-)  # fmt: skip
+NAMED: Final = {name: value for name, value in list(globals().items()) if isinstance(value, Transition)}
+"""Every row by its name, in the order above."""
+TRANSITIONS: Final[tuple[Transition, ...]] = tuple(NAMED.values())
 
+
+UNCHANGING: Final = (
+    "execution_id",
+    "namespace",
+    "lane_id",
+    "execution_kind",
+    "partition",
+    "creator_identity",
+    "created_at",
+    "flow_id",
+    "required_capabilities",
+    "fairness_key",
+    "budget_ids",
+    "quota_ids",
+    "payload_encoding",
+    "policy",
+    "retention_ms",
+)
+"""The fields of an execution that no transition changes."""
 
 _FIELDS: Final = (
     "lifecycle_phase", "ownership_state", "eligibility_state", "blocking_reason", "terminal_outcome", "attempt_state",

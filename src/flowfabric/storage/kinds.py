@@ -8,51 +8,16 @@ from msgspec import DecodeError
 from msgspec.msgpack import Decoder
 
 from flowfabric.model.errors import Corruption, SchemaTooNew
-from flowfabric.model.records import (
-    VERSION,
-    AccessToken,
-    Attempt,
-    Event,
-    Execution,
-    Frame,
-    Kind,
-    KindNames,
-    KindNamespaces,
-    Lane,
-    Memo,
-    Record,
-    Result,
-    Signal,
-    Step,
-    Stream,
-    Summary,
-    Suspension,
-    Waitpoint,
-    Worker,
-)
+from flowfabric.model.record_kinds import EXECUTION, OWNED, PAYLOAD, SHARED
+from flowfabric.model.records import VERSION, Event, Execution, Frame, Record
 from flowfabric.model.tokens import KeyRing
 
 KINDS: Final[dict[str, type[Record | Execution | KeyRing]]] = {
-    "execution": Execution,
-    "result": Result,
-    "attempt": Attempt,
+    **{kind: kind.form for kind in (EXECUTION, *OWNED, *SHARED) if kind is not PAYLOAD},
     "history": Event,
-    "suspension": Suspension,
-    "waitpoint": Waitpoint,
-    "signal": Signal,
-    "stream": Stream,
     "frame": Frame,
-    "summary": Summary,
-    "step": Step,
-    "memo": Memo,
-    "lane": Lane,
-    "worker": Worker,
-    "token": AccessToken,
-    "keyring": KeyRing,
-    "kind": Kind,
-    "kind_names": KindNames,
-    "kind_namespaces": KindNamespaces,
 }
+"""The type of everything that is stored packed; a payload is stored as the bytes that were sent."""
 
 
 def unpack(kind: str, decoder: Decoder[Any], data: bytes) -> Any:

@@ -18,7 +18,7 @@ from flowfabric.model.state import (
     is_legal,
     public_state,
 )
-from flowfabric.model.transitions import vector_of
+from flowfabric.model.transitions import UNCHANGING, vector_of
 from flowfabric.storage.base import Dump
 from support.simulation.compare import Disagreement
 
@@ -53,6 +53,8 @@ def check_progress(before: Dump, after: Dump) -> None:
             ended = old.lifecycle_phase is Phase.TERMINAL or _ended_since(after, execution_id)
             _need(new is None or ended, "only ended executions are purged", old)
             continue
+        moved = [name for name in UNCHANGING if getattr(new, name) != getattr(old, name)]
+        _need(not moved, "what an execution is never changes", (moved, old, new))
         _need(new.current_lease_epoch >= old.current_lease_epoch, "epochs never go back", (old, new))
         _need(new.total_attempt_count >= old.total_attempt_count, "attempts are never uncounted", (old, new))
         lines = before.history[execution_id]

@@ -78,7 +78,9 @@ async def _single(fleet: Fleet, action: Action) -> list[Action]:
         return [action]
     page = await fleet.stores[0].read(ReadDue(limit=action.limit))
     return [
-        Apply(command, lot=action.lot) for run in page.runs for command in due_commands(run, fleet.clock.now)
+        Apply(command, lot=action.lot)
+        for entry in page.entries
+        for command in due_commands(entry, fleet.clock.now)
     ]
 
 

@@ -140,8 +140,8 @@ class Simulation:
         page = await send(store, question)
         exchanges: list[Exchange] = [(question, page)]
         if isinstance(page, DuePage):
-            for run in page.runs:
-                for command in due_commands(run, self.fleet.clock.now):
+            for entry in page.entries:
+                for command in due_commands(entry, self.fleet.clock.now):
                     self.fleet.begin(action.lot + len(exchanges))
                     exchanges.append((command, await send(store, command)))
         return exchanges

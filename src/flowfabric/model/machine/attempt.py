@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from flowfabric.model.limits import MAX_INT
 from flowfabric.model.machine.holding import clear_lease_events, drop_lease, lease_details
-from flowfabric.model.machine.workspace import Workspace
+from flowfabric.model.machine.workspace import Cause, Workspace
+from flowfabric.model.record_kinds import ATTEMPT
 from flowfabric.model.records import UNSET, Attempt, Execution
 from flowfabric.model.state import FINAL_LIVES, Life
-from flowfabric.model.transitions import T6, Transition, move
+from flowfabric.model.transitions import CLAIMED_RESUMED, Transition, move
 
 
 def clear_waiting(run: Execution) -> None:
@@ -73,9 +74,8 @@ def _put_begun(
     space: Workspace, run: Execution, begun: Execution, row: Transition, lease: Lease
 ) -> Execution:
     return space.put_execution(
-        begun, row.event, actor=lease.worker_id, before=run.public_state, reason=lease.reason,
-        details=lease_details(begun),
-    )  # fmt: skip
+        begun, row.event, Cause(lease.worker_id, lease.reason, lease_details(begun)), before=run.public_state
+    )
 
 
 def begin_attempt(
@@ -90,7 +90,7 @@ def begin_attempt(
 ) -> Execution:
     """Start a new attempt under a new lease (T5, T11); the one before, which has ended, gets its row."""
     if run.attempt.index >= 0:  # it stood in the execution until now
-        space.put("attempt", run.execution_id, run.attempt.index, value=ended or run.attempt)
+        space.put(ATTEMPT, run.execution_id, run.attempt.index, value=ended or run.attempt)
     begun = _begun(space, run, row, lease, attempt, attempt.kind, **changes)
     begun.total_attempt_count = attempt.index + 1
     timeout = run.policy.attempt_timeout_ms
@@ -109,11 +109,11 @@ def resume_attempt(space: Workspace, run: Execution, lease: Lease) -> Execution:
         lease_id=lease.lease_id, lease_epoch=run.current_lease_epoch + 1, worker_id=lease.worker_id,
         worker_instance_id=lease.worker_instance_id,
     )  # fmt: skip
-    begun = _begun(space, run, T6, lease, attempt, "resumed")
+    begun = _begun(space, run, CLAIMED_RESUMED, lease, attempt, "resumed")
     remaining = run.attempt_timeout_remaining_ms
     begun.attempt_timeout_remaining_ms = 0
     begun.attempt_deadline_at = min(space.now + remaining, MAX_INT) if remaining else 0
-    return _put_begun(space, run, begun, T6, lease)
+    return _put_begun(space, run, begun, CLAIMED_RESUMED, lease)
 
 
 def set_aside(space: Workspace, run: Execution, row: Transition, suspension_id: str) -> Execution:

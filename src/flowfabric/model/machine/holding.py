@@ -7,10 +7,11 @@ from typing import Any, Final
 from flowfabric.model.command import OPERATOR_OVERRIDE, Fence, HolderCommand
 from flowfabric.model.errors import ExecutionNotActive, refuse
 from flowfabric.model.machine.closing import close_stream
-from flowfabric.model.machine.workspace import KeptRefusal, Workspace
+from flowfabric.model.machine.workspace import Cause, KeptRefusal, Workspace
+from flowfabric.model.record_kinds import ATTEMPT
 from flowfabric.model.records import Attempt, Execution
 from flowfabric.model.state import FINAL_LIVES, Ownership, Phase
-from flowfabric.model.transitions import T8, Transition, move
+from flowfabric.model.transitions import LEASE_EXPIRED, Transition, move
 
 TIMER: Final = "timer"
 _ACTIVE: Final = Phase.ACTIVE
@@ -63,7 +64,7 @@ def require_lease(space: Workspace, run: Execution, fence: Fence, *, mark: bool 
     if run.lease_expires_at <= space.now:
         if not mark:
             raise refuse("lease_expired")
-        lose_lease(space, run, T8, "expired", actor=TIMER)
+        lose_lease(space, run, LEASE_EXPIRED, "expired", actor=TIMER)
         raise KeptRefusal(refuse("lease_expired"))
     if not holds(run, fence):
         raise refuse("stale_lease")
@@ -99,7 +100,7 @@ def lose_lease(
     close_stream(space, run, row.closes_stream)
     lost = move(run, row, space.now, lease_expired_at=space.now, lease_end=end)
     return space.put_execution(
-        lost, row.event, actor=actor, before=run.public_state, reason=reason, details=lease_details(run)
+        lost, row.event, Cause(actor, reason, lease_details(run)), before=run.public_state
     )
 
 
@@ -121,7 +122,7 @@ def past_attempt(space: Workspace, run: Execution, fence: Fence) -> Attempt | No
         return run.attempt if run.attempt.life in FINAL_LIVES else None
     if fence.lease_epoch >= run.attempt.lease_epoch:
         return None
-    attempts: list[Attempt] = space.children("attempt", run.execution_id)
+    attempts = space.children(ATTEMPT, run.execution_id)
     return next((attempt for attempt in attempts if _belongs(attempt, fence)), None)
 
 

@@ -10,9 +10,10 @@ from flowfabric.model.conditions import Condition
 from flowfabric.model.evaluation import APPENDED, DUPLICATE, SATISFIED, Offer, offer, satisfiers
 from flowfabric.model.limits import MAX_INT
 from flowfabric.model.machine.closing import close_suspension
-from flowfabric.model.machine.workspace import Workspace
+from flowfabric.model.machine.workspace import Cause, Workspace
+from flowfabric.model.record_kinds import SIGNAL, STEP, SUSPENSION
 from flowfabric.model.records import Execution, Signal, SignalRef, Step, Suspension, Waitpoint
-from flowfabric.model.transitions import T20, T21, move
+from flowfabric.model.transitions import RESUMED, RESUMED_LATER, move
 from flowfabric.model.views import SignalView, signal_view
 from flowfabric.model.wait_result import pack_wait
 
@@ -45,13 +46,13 @@ def satisfied_by(space: Workspace, condition: Condition, closer: Signal) -> dict
 def satisfying(space: Workspace, run: Execution, suspension: Suspension) -> tuple[SignalView, ...]:
     """Return the signals that satisfied a suspension; those that were trimmed since are left out."""
     keys = [(run.execution_id, ref.waitpoint_id, ref.number) for ref in suspension.satisfiers]
-    signals: list[Signal | None] = space.several("signal", keys)
+    signals = space.several(SIGNAL, keys)
     return tuple(signal_view(signal) for signal in signals if signal is not None)
 
 
 def open_suspension(space: Workspace, run: Execution) -> Suspension | None:
     """Return the suspension that has not ended, if there is one."""
-    suspension: Suspension | None = space.get("suspension", run.execution_id)
+    suspension = space.get(SUSPENSION, run.execution_id)
     return None if suspension is None or suspension.closed_at else suspension
 
 
@@ -62,12 +63,11 @@ def end_suspension(
     closed = close_suspension(space, run, close_reason, **changes)
     before = run.public_state
     run = keep_wait(space, run, closed)
-    row, until = (T21, min(space.now + delay_ms, MAX_INT)) if delay_ms else (T20, 0)
+    row, until = (RESUMED_LATER, min(space.now + delay_ms, MAX_INT)) if delay_ms else (RESUMED, 0)
     resumed = move(run, row, space.now, suspension_timeout_at=0, delay_until=until)
     return space.put_execution(
-        resumed, row.event, actor=actor, before=before, reason=RESUME_REASONS[close_reason],
-        details=wait_details(closed),
-    )  # fmt: skip
+        resumed, row.event, Cause(actor, RESUME_REASONS[close_reason], wait_details(closed)), before=before
+    )
 
 
 def wait_details(suspension: Suspension) -> tuple[tuple[str, str], ...]:
@@ -83,10 +83,10 @@ def wait_details(suspension: Suspension) -> tuple[tuple[str, str], ...]:
 def keep_wait(space: Workspace, run: Execution, suspension: Suspension) -> Execution:
     """Store what ended a suspension as the result of its step, so that no later crash loses it."""
     name = suspension.step_name
-    if not name or space.get("step", run.execution_id, name) is not None:
+    if not name or space.get(STEP, run.execution_id, name) is not None:
         return run
     reason = RESUME_REASONS[suspension.close_reason]
     document = pack_wait(reason, satisfying(space, run, suspension))
     result = Step(name, run.next_step_index, run.attempt.index, space.now, "json", document)
-    space.put("step", run.execution_id, name, value=result)
+    space.put(STEP, run.execution_id, name, value=result)
     return replace(run, step_count=run.step_count + 1, next_step_index=run.next_step_index + 1)

@@ -8,20 +8,29 @@ staged, kept when the step succeeds, and dropped when it refuses; later steps of
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar, overload
 
 from msgspec import Struct
 
 from flowfabric.model.checks import missing_capabilities
-from flowfabric.model.command import Key, Need
-from flowfabric.model.errors import FlowFabricError, refuse
-from flowfabric.model.indexes import Placement, claimable, placement, route_of, score
+from flowfabric.model.command import Need
+from flowfabric.model.errors import FlowFabricError, InternalError, refuse
+from flowfabric.model.indexes import Placement, claimable, placement, route_of
+from flowfabric.model.lane_order import lane_position
 from flowfabric.model.limits import MAX_INT
+from flowfabric.model.record_kinds import EXECUTION, LANE, IndexQuery, Key, RecordKind
 from flowfabric.model.records import Event, Execution, Lane, Record, Route
 from flowfabric.model.state import Ownership
+from flowfabric.model.tokens import KeyRing
 
+A = TypeVar("A")
+T = TypeVar("T", bound=Record | Execution | KeyRing)
 Head = tuple[Route, str]
 """The front of a route's queue: of one namespace, or of all when that is empty."""
+LEASES: Final[IndexQuery[tuple[str, ...]]] = IndexQuery("leases")
+"""The executions that a worker instance holds, from one claim or (None) from all."""
+ROUTES: Final[IndexQuery[tuple[Route, ...]]] = IndexQuery("routes")
+"""The queues of a lane that hold claimable work."""
 
 
 class Missing(Exception):
@@ -66,6 +75,14 @@ class Effect(Struct, frozen=True, gc=False):
     kind: str
     key: Key
     value: Any = None
+
+
+class Cause(NamedTuple):
+    """Who changed an execution, and why, for its history."""
+
+    actor: str
+    reason: str = ""
+    details: tuple[tuple[str, str], ...] = ()
 
 
 class _Front(NamedTuple):
@@ -113,8 +130,12 @@ class Workspace:
 
     # What a step asks.
 
+    @overload
+    def get(self, kind: RecordKind[T], *key: Any) -> T | None: ...
+    @overload
+    def get(self, kind: IndexQuery[A], *key: Any) -> A: ...
     def get(self, kind: str, *key: Any) -> Any:
-        """Return a record, None when it does not exist; stop the step when that is not known yet."""
+        """Return a record (None: there is none) or an answer; stop the step when it is not loaded yet."""
         need = (kind, key)
         if need in self._staged:
             return self._staged[need]
@@ -123,7 +144,18 @@ class Workspace:
         except KeyError:
             raise Missing((need,)) from None
 
-    def several(self, kind: str, keys: Iterable[Key]) -> list[Any]:
+    def require(self, kind: RecordKind[T], *key: Any) -> T:
+        """Return a record that must exist because another one says so."""
+        record = self.get(kind, *key)
+        if record is None:
+            raise InternalError(f"there is no {kind} {key}")
+        return record
+
+    @overload
+    def several(self, kind: RecordKind[T], keys: Iterable[Key]) -> list[T | None]: ...
+    @overload
+    def several(self, kind: IndexQuery[A], keys: Iterable[Key]) -> list[A]: ...
+    def several(self, kind: Any, keys: Iterable[Key]) -> list[Any]:
         """Return many records, None where one does not exist; what is not loaded is wished for all at once."""
         keys = list(keys)
         missing = {(kind, key) for key in keys} - self.current.keys() - self._staged.keys()
@@ -133,15 +165,14 @@ class Workspace:
 
     def execution(self, execution_id: str) -> Execution:
         """Return an execution or refuse with `execution_not_found`."""
-        run = self.get("execution", execution_id)
+        run = self.get(EXECUTION, execution_id)
         if run is None:
             raise refuse("execution_not_found", field="execution_id")
-        assert isinstance(run, Execution)
         return run
 
-    def children(self, kind: str, *prefix: Any) -> list[Any]:
+    def children(self, kind: RecordKind[T], *prefix: Any) -> list[T]:
         """Return all records of a kind whose keys begin with a prefix, in the order of their keys."""
-        keys = {(*prefix, *tail) for tail in self.get(f"{kind}*", *prefix)} | self.written(kind, *prefix)
+        keys = {(*prefix, *tail) for tail in self.get(kind.children, *prefix)} | self.written(kind, *prefix)
         missing = {(kind, key) for key in keys} - self.current.keys() - self._staged.keys()
         if missing:
             raise Missing(missing)
@@ -158,12 +189,13 @@ class Workspace:
     def leases(self, worker_instance_id: str, claim_id: str) -> list[Execution]:
         """Return the executions that a worker instance holds from one claim."""
         key = (worker_instance_id, claim_id)
-        ids = dict.fromkeys((*self.get("leases", *key), *self._fresh_leases.get(key, ())))
-        runs: list[Execution] = self.several("execution", [(execution_id,) for execution_id in ids])
+        ids = dict.fromkeys((*self.get(LEASES, *key), *self._fresh_leases.get(key, ())))
+        runs = self.several(EXECUTION, [(execution_id,) for execution_id in ids])
         return [
             run
             for run in runs
-            if run.ownership_state is Ownership.LEASED
+            if run is not None
+            and run.ownership_state is Ownership.LEASED
             and (run.current_worker_instance_id, run.claim_id) == key
         ]
 
@@ -184,10 +216,10 @@ class Workspace:
         return known
 
     def _routes_of(self, lane_id: str) -> Iterable[Route]:
-        lane: Lane | None = self.get("lane", lane_id)
+        lane: Lane | None = self.get(LANE, lane_id)
         if lane is not None and lane.paused_at:
             return ()
-        stored: tuple[Route, ...] = self.get("routes", lane_id)
+        stored: tuple[Route, ...] = self.get(ROUTES, lane_id)
         fresh = (route for route in self._fresh if route.lane_id == lane_id and route not in stored)
         return (*stored, *fresh)
 
@@ -210,13 +242,13 @@ class Workspace:
         if wanted:
             raise Missing(heads=wanted)
         if not ordered:
-            found.sort(key=lambda run: (score(run), run.execution_id))
+            found.sort(key=lane_position)
         return found[:count]
 
     def _takeable(self, ids: Iterable[str], namespace: str, count: int) -> list[Execution]:
         live: list[Execution] = []
         for execution_id in ids:
-            run: Execution | None = self.get("execution", execution_id)
+            run: Execution | None = self.get(EXECUTION, execution_id)
             if (
                 run is not None
                 and claimable(run)
@@ -230,7 +262,7 @@ class Workspace:
 
     # What a step writes.
 
-    def put(self, kind: str, *key: Any, value: Record | None) -> None:
+    def put(self, kind: RecordKind[T], *key: Any, value: T | None) -> None:
         """Write a record; None deletes it."""
         self._staged[kind, key] = value
 
@@ -238,32 +270,23 @@ class Workspace:
         """Write something that is never read back in a step."""
         self._staged_effects.append(Effect(kind, key, value))
 
-    def put_execution(
-        self,
-        run: Execution,
-        event: str,
-        *,
-        actor: str,
-        before: str,
-        reason: str = "",
-        details: tuple[tuple[str, str], ...] = (),
-    ) -> Execution:
-        """Write a draft of an execution together with the line of history that tells of the change."""
+    def put_execution(self, run: Execution, event: str, cause: Cause, *, before: str) -> Execution:
+        """Write a draft of an execution, and the change from the public state `before` into its history."""
         execution_id = run.execution_id
-        need = ("execution", (execution_id,))
+        need = (EXECUTION, (execution_id,))
         assert run is not self.current.get(need), "a step changes copies, never what is stored"
         run.event_count = seq = run.event_count + 1
         self._staged[need] = run
         line = Event(
-            seq, self.now, event, run.attempt.index, run.current_lease_epoch, actor, reason, before, run.public_state,
-            details,
+            seq, self.now, event, run.attempt.index, run.current_lease_epoch, cause.actor, cause.reason, before,
+            run.public_state, cause.details,
         )  # fmt: skip
         self._staged_events.append((execution_id, line))
         return run
 
     def touch(self, run: Execution) -> None:
         """Write a draft of an execution whose change is not told in its history."""
-        need = ("execution", (run.execution_id,))
+        need = (EXECUTION, (run.execution_id,))
         assert run is not self.current.get(need), "a step changes copies, never what is stored"
         run.last_mutation_at = self.now
         self._staged[need] = run
@@ -278,10 +301,10 @@ class Workspace:
                 original[need] = current.get(need)
             current[need] = value
             kind = need[0]
-            if kind == "execution":
+            if kind == EXECUTION:
                 if value is not None:
                     self._note(value)
-            elif kind == "lane":
+            elif kind == LANE:
                 self._routes.clear()
         self.events += self._staged_events
         if self._staged_effects:
@@ -314,7 +337,7 @@ class Workspace:
             self._moves = moves = []
             for need, old in self.original.items():
                 kind, key = need
-                if kind == "execution":
+                if kind == EXECUTION:
                     new = current[need]
                     moves.append(Move(key[0], old, new, None if new is None else placement(new)))
         return self._moves

@@ -18,12 +18,13 @@ from flowfabric.model.machine.group import step
 from flowfabric.model.machine.workspace import Workspace
 from flowfabric.model.operations.access_secret import keyring
 from flowfabric.model.operations.suspend_waitpoint import is_open
+from flowfabric.model.record_kinds import KEYRING, SUSPENSION, TOKEN, WAITPOINT
 from flowfabric.model.records import VERSION, AccessToken, Execution, Suspension, Waitpoint
 from flowfabric.model.redaction import hide, shown, shown_text
 from flowfabric.model.state import AttemptState, Ownership, Phase
 from flowfabric.model.tokens import sign
 
-ALL_TOKENS: Final[Need] = ("token*", ())
+ALL_TOKENS: Final[Need] = (TOKEN.children, ())
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 
 
@@ -64,7 +65,7 @@ class CreateToken(Command[AccessToken], frozen=True, kw_only=True):
 @step(CreateToken)
 def create_token(space: Workspace, command: CreateToken) -> AccessToken:
     """Store a token; a repeat with the same id and digest answers as the first time."""
-    tokens: list[AccessToken] = space.children("token")
+    tokens = space.children(TOKEN)
     known = next((token for token in tokens if token.token_id == command.token_id), None)
     if known is not None:
         if known.digest != command.digest:
@@ -76,7 +77,7 @@ def create_token(space: Workspace, command: CreateToken) -> AccessToken:
         VERSION, command.token_id, command.name, command.role, command.digest, command.namespace,
         command.expires_at, space.now, command.actor,
     )  # fmt: skip
-    space.put("token", command.token_id, value=token)
+    space.put(TOKEN, command.token_id, value=token)
     return token
 
 
@@ -92,16 +93,16 @@ class DeleteToken(Command[AccessToken], frozen=True, kw_only=True):
 
     def needs(self) -> tuple[Need, ...]:
         """The token."""
-        return (("token", (self.token_id,)),)
+        return ((TOKEN, (self.token_id,)),)
 
 
 @step(DeleteToken)
 def delete_token(space: Workspace, command: DeleteToken) -> AccessToken:
     """Forget a token."""
-    token: AccessToken | None = space.get("token", command.token_id)
+    token = space.get(TOKEN, command.token_id)
     if token is None:
         raise refuse("not_found", text="there is no such token", field="token_id")
-    space.put("token", command.token_id, value=None)
+    space.put(TOKEN, command.token_id, value=None)
     return token
 
 
@@ -116,7 +117,7 @@ class ListTokens(Question[tuple[AccessToken, ...]], frozen=True, kw_only=True):
 @step(ListTokens)
 def list_tokens(space: Workspace, _: ListTokens) -> tuple[AccessToken, ...]:
     """Return every token, the oldest first."""
-    tokens: list[AccessToken] = space.children("token")
+    tokens = space.children(TOKEN)
     return tuple(sorted(tokens, key=lambda token: (token.created_at, token.token_id)))
 
 
@@ -194,9 +195,9 @@ class SignLink(ExecutionQuestion[Signed], frozen=True, kw_only=True):
         """The execution, the waitpoint, its suspension, and the keys."""
         return (
             *super().needs(),
-            ("waitpoint", (self.execution_id, self.waitpoint_id)),
-            ("suspension", (self.execution_id,)),
-            ("keyring", ()),
+            (WAITPOINT, (self.execution_id, self.waitpoint_id)),
+            (SUSPENSION, (self.execution_id,)),
+            (KEYRING, ()),
         )
 
 
@@ -204,13 +205,13 @@ class SignLink(ExecutionQuestion[Signed], frozen=True, kw_only=True):
 def sign_link(space: Workspace, question: SignLink) -> Signed:
     """Sign a text about a waitpoint, with a key of its own for this purpose."""
     run = space.execution(question.execution_id)
-    waitpoint: Waitpoint | None = space.get("waitpoint", run.execution_id, question.waitpoint_id)
+    waitpoint = space.get(WAITPOINT, run.execution_id, question.waitpoint_id)
     if waitpoint is None:
         raise refuse("waitpoint_not_found", field="waitpoint_id")
     message = f"link|{run.execution_id}|{waitpoint.waitpoint_id}|{waitpoint.created_at}|{question.text}"
     kid, signature = sign(keyring(space), question.kid, message, space.now)
     state = waitpoint.state if is_open(waitpoint, space.now) else "closed"
-    suspension: Suspension | None = space.get("suspension", run.execution_id)
+    suspension = space.get(SUSPENSION, run.execution_id)
     current = suspension is not None and suspension.suspension_id == waitpoint.suspension_id
     reason = suspension.reason_code if suspension is not None and current else ""
     outlived = waitpoint.state == "pending" and not _may_be_used(run, waitpoint, space.now)
@@ -236,7 +237,7 @@ def _successor(space: Workspace, run: Execution, waitpoint: Waitpoint, suspensio
     if suspension is not None and run.lifecycle_phase is Phase.SUSPENDED:
         named += waitpoints_of(suspension)
     keys = [(run.execution_id, each) for each in named if each != waitpoint.waitpoint_id]
-    found: list[Waitpoint | None] = space.several("waitpoint", keys)
+    found = space.several(WAITPOINT, keys)
     return next(
         (
             each.waitpoint_id for each in found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from msgspec import Struct
 
@@ -10,6 +11,7 @@ from flowfabric.model import tokens
 from flowfabric.model.command import Command, Need, Question
 from flowfabric.model.machine.group import step
 from flowfabric.model.machine.workspace import Workspace
+from flowfabric.model.record_kinds import KEYRING
 from flowfabric.model.redaction import hide, shown, shown_text
 from flowfabric.model.tokens import (
     AlreadySeeded,
@@ -22,12 +24,12 @@ from flowfabric.model.tokens import (
     list_kids,
 )
 
-KEYRING: Need = ("keyring", ())
+KEYRING_REQUEST: Final[Need] = (KEYRING, ())
 
 
 def keyring(space: Workspace) -> KeyRing:
     """Return the keys; before the first one is installed, an empty ring."""
-    ring: KeyRing | None = space.get("keyring")
+    ring = space.get(KEYRING)
     return KeyRing() if ring is None else ring
 
 
@@ -39,7 +41,7 @@ class SeedSecret(Command[Seeded | AlreadySeeded], frozen=True, kw_only=True):
 
     def needs(self) -> tuple[Need, ...]:
         """The keys."""
-        return (KEYRING,)
+        return (KEYRING_REQUEST,)
 
     def __repr__(self) -> str:
         return shown_text(self, secret_hex=hide)
@@ -66,7 +68,7 @@ class RotateSecret(Command[Rotated | Noop], frozen=True, kw_only=True):
 
     def needs(self) -> tuple[Need, ...]:
         """The keys."""
-        return (KEYRING,)
+        return (KEYRING_REQUEST,)
 
     def __repr__(self) -> str:
         return shown_text(self, new_secret_hex=hide)
@@ -88,7 +90,7 @@ def rotate_secret(space: Workspace, command: RotateSecret) -> Rotated | Noop:
 
 def _store(space: Workspace, old: KeyRing, new: KeyRing) -> None:
     if new != old:
-        space.put("keyring", value=new)
+        space.put(KEYRING, value=new)
 
 
 class ListKids(Question[KidList], frozen=True, kw_only=True):
@@ -96,13 +98,13 @@ class ListKids(Question[KidList], frozen=True, kw_only=True):
 
     def needs(self) -> tuple[Need, ...]:
         """The keys."""
-        return (("keyring", ()),)
+        return (KEYRING_REQUEST,)
 
 
 @step(ListKids)
 def list_key_ids(space: Workspace, _: ListKids) -> KidList:
     """Return the names of the keys that verify tokens now."""
-    ring: KeyRing | None = space.get("keyring")
+    ring = space.get(KEYRING)
     return list_kids(ring or KeyRing(), space.now)
 
 
@@ -127,7 +129,7 @@ class ReadCursorKeys(Question[CursorKeys], frozen=True, kw_only=True):
 
     def needs(self) -> tuple[Need, ...]:
         """The keys."""
-        return (("keyring", ()),)
+        return (KEYRING_REQUEST,)
 
 
 @step(ReadCursorKeys)

@@ -11,7 +11,7 @@ from flowfabric.model import checks
 from flowfabric.model.command import Command, Fence, Need, Question, check_limit
 from flowfabric.model.errors import invalid
 from flowfabric.model.ids import ATTEMPT, LEASE, NEXT, check_uuid, mint
-from flowfabric.model.indexes import score
+from flowfabric.model.lane_order import lane_position
 from flowfabric.model.limits import (
     DEFAULT_LEASE_TTL_MS,
     DEFAULT_MAX_RECLAIMS,
@@ -22,17 +22,19 @@ from flowfabric.model.limits import (
     MAX_TASKS_PER_CLAIM,
     MIN_LEASE_TTL_MS,
 )
+from flowfabric.model.machine.admission import admit
 from flowfabric.model.machine.attempt import Lease, begin_attempt, end_attempt, resume_attempt
 from flowfabric.model.machine.closing import close_stream
-from flowfabric.model.machine.ending import finish
+from flowfabric.model.machine.ending import Ending, finish
 from flowfabric.model.machine.group import step
 from flowfabric.model.machine.holding import TIMER
 from flowfabric.model.machine.suspension import RESUME_REASONS, satisfying
-from flowfabric.model.machine.workspace import Workspace
+from flowfabric.model.machine.workspace import LEASES, ROUTES, Workspace
 from flowfabric.model.operations.step import first_that_fit, heads_of
-from flowfabric.model.records import Attempt, Execution, Payload, Step, Suspension
+from flowfabric.model.record_kinds import LANE, PAYLOAD, STEP, SUSPENSION
+from flowfabric.model.records import Attempt, Execution, Payload
 from flowfabric.model.state import AttemptState, Life, Ownership, Phase
-from flowfabric.model.transitions import T5, T11, T12
+from flowfabric.model.transitions import CLAIMED, RECLAIM_CAP_REACHED, RECLAIMED
 from flowfabric.model.views import SignalView, StepView, step_view
 
 
@@ -107,7 +109,7 @@ def _check_claimer(
 
 @lru_cache(maxsize=1024)
 def _needs_of_lanes(lanes: tuple[str, ...]) -> tuple[Need, ...]:
-    return (*(("lane", (lane,)) for lane in lanes), *(("routes", (lane,)) for lane in lanes))
+    return (*((LANE, (lane,)) for lane in lanes), *((ROUTES, (lane,)) for lane in lanes))
 
 
 class Claim(Command[Claimed], frozen=True, kw_only=True):
@@ -143,7 +145,7 @@ class Claim(Command[Claimed], frozen=True, kw_only=True):
         needs = _needs_of_lanes(self.lanes)
         if not self.claim_id:
             return needs
-        return (*needs, ("leases", (self.worker_instance_id, self.claim_id)))
+        return (*needs, (LEASES, (self.worker_instance_id, self.claim_id)))
 
     def appetite(self) -> tuple[tuple[str, int], ...]:
         """Its lanes; a claim of one namespace looks at queues of its own."""
@@ -161,18 +163,21 @@ def claim(space: Workspace, command: Claim) -> Claimed:
             if run.lease_expires_at > space.now and command.namespace in {"", run.namespace}
         ]  # fmt: skip
         if living:
-            living.sort(key=lambda run: (score(run), run.execution_id))  # the order of the first answer
-            space.several("payload", [(run.execution_id,) for run in living])
+            living.sort(key=lane_position)  # the order of the first answer
+            space.several(PAYLOAD, [(run.execution_id,) for run in living])
             return Claimed(tuple(task_of(space, run) for run in living))
     routes = space.routes(command.lanes, command.capabilities, command.kinds)
     tasks: list[Task] = []
     base = command.mint
     while routes and len(tasks) < command.max_tasks:
-        # One question for all that is still wanted; executions that end at their cap make room for others.
+        # One question for all that is still wanted; executions that end at their cap, or are not admitted, make
+        # room for others.
         runs = space.best(routes, command.namespace, command.max_tasks - len(tasks))
         if not runs:
             break
         for run in runs:
+            if not admit(space, run):
+                continue
             lease = Lease(
                 command.worker_id,
                 command.worker_instance_id,
@@ -207,7 +212,7 @@ class FindClaimable(Question[tuple[str, ...]], frozen=True, kw_only=True):
 
     def needs(self) -> tuple[Need, ...]:
         """The lane and its routes."""
-        return (("lane", (self.lane_id,)), ("routes", (self.lane_id,)))
+        return ((LANE, (self.lane_id,)), (ROUTES, (self.lane_id,)))
 
 
 @step(FindClaimable)
@@ -244,7 +249,7 @@ def new_attempt(space: Workspace, run: Execution, attempt_id: str, lease: Lease)
         space, run, attempt_id, lease, _ATTEMPT_KINDS.get(run.attempt_state, "initial"),
         run.pending_lineage_reason, run.pending_previous_index, run.pending_requested_by,
     )  # fmt: skip
-    return begin_attempt(space, run, T5, lease, attempt)
+    return begin_attempt(space, run, CLAIMED, lease, attempt)
 
 
 def reclaim(space: Workspace, run: Execution, attempt_id: str, lease: Lease) -> Execution:
@@ -255,7 +260,7 @@ def reclaim(space: Workspace, run: Execution, attempt_id: str, lease: Lease) -> 
     attempt = _attempt(space, run, attempt_id, lease, "reclaim", reason, old.index)
     counted = 0 if run.lease_end == "released" else 1
     return begin_attempt(
-        space, run, T11, replace(lease, reason=reason), attempt, ended=old,
+        space, run, RECLAIMED, replace(lease, reason=reason), attempt, ended=old,
         lease_reclaim_count=run.lease_reclaim_count + counted,
     )  # fmt: skip
 
@@ -299,13 +304,18 @@ def end_at_cap(space: Workspace, run: Execution) -> Execution:
     """T12: fail an execution that was reclaimed too often."""
     reason = "max_reclaims_exceeded"
     return finish(
-        space, run, T12, actor=TIMER, reason=reason, attempt_reason=lost_reason(run), failure_reason=reason
+        space,
+        run,
+        RECLAIM_CAP_REACHED,
+        Ending(
+            actor=TIMER, reason=reason, attempt_reason=lost_reason(run), changes={"failure_reason": reason}
+        ),
     )
 
 
 def task_of(space: Workspace, run: Execution) -> Task:
     """Gather all that a worker needs to run what it has claimed."""
-    payload: Payload = space.get("payload", run.execution_id)
+    payload = space.require(PAYLOAD, run.execution_id)
     return plain_task(run, payload, *resume_of(space, run), _first_steps(space, run))
 
 
@@ -332,7 +342,7 @@ def resume_of(space: Workspace, run: Execution) -> tuple[Resume | None, tuple[Si
     """Say what resumed the current attempt, and with which signals."""
     if run.claim_type != "resumed" or not run.current_suspension_id:
         return None, ()
-    suspension: Suspension = space.get("suspension", run.execution_id)
+    suspension = space.require(SUSPENSION, run.execution_id)
     reason = RESUME_REASONS.get(suspension.close_reason, "")
     return Resume(suspension.suspension_id, suspension.step_name, reason), satisfying(space, run, suspension)
 
@@ -341,5 +351,5 @@ def _first_steps(space: Workspace, run: Execution) -> tuple[StepView, ...]:
     if not run.step_count:
         return ()
     fitting = first_that_fit(heads_of(space, run.execution_id), MAX_STEP_BYTES_IN_TASK)
-    steps: list[Step] = space.several("step", ((run.execution_id, head.name) for head in fitting))
-    return tuple(step_view(each) for each in steps)
+    steps = space.several(STEP, ((run.execution_id, head.name) for head in fitting))
+    return tuple(step_view(each) for each in steps if each is not None)

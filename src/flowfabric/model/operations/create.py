@@ -18,11 +18,12 @@ from flowfabric.model.limits import (
     MAX_PRIORITY,
 )
 from flowfabric.model.machine.group import step
-from flowfabric.model.machine.workspace import Workspace
+from flowfabric.model.machine.workspace import Cause, Workspace
 from flowfabric.model.policy import Policy, parse_policy
+from flowfabric.model.record_kinds import EXECUTION, IDEMPOTENCY, PAYLOAD, Key
 from flowfabric.model.records import VERSION, Execution, Memo, Payload
 from flowfabric.model.state import Public, public_state
-from flowfabric.model.transitions import T1, T2
+from flowfabric.model.transitions import CREATED, CREATED_DELAYED
 
 
 class Created(Struct, frozen=True):
@@ -97,12 +98,12 @@ class CreateExecution(ExecutionCommand[Created | Duplicate], frozen=True, kw_onl
         """The execution, and what the key remembers."""
         if not self.idempotency_key:
             return super().needs()
-        return (*super().needs(), create_memo(self.namespace, self.idempotency_key))
+        return (*super().needs(), (IDEMPOTENCY, create_memo(self.namespace, self.idempotency_key)))
 
 
-def create_memo(namespace: str, key: str) -> Need:
+def create_memo(namespace: str, key: str) -> Key:
     """Name the memo of a creation key."""
-    return "memo", ("create", namespace, key)
+    return ("create", namespace, key)
 
 
 @step(CreateExecution)
@@ -114,25 +115,25 @@ def create_execution(space: Workspace, command: CreateExecution) -> Created | Du
     _refuse_unknown_groups(command, policy)
     run = _record(space, command, policy)
     if command.idempotency_key:
-        kind, key = create_memo(command.namespace, command.idempotency_key)
+        key = create_memo(command.namespace, command.idempotency_key)
         window = policy.dedup_window_ms or DEFAULT_DEDUP_MS
         memo = Memo(msgpack.encode(command.execution_id), min(space.now + window, MAX_INT))
-        space.put(kind, *key, value=memo)
-    space.put("payload", run.execution_id, value=Payload(command.input_payload, command.policy))
-    space.put_execution(run, T1.event, actor=command.actor or command.creator_identity, before="")
+        space.put(IDEMPOTENCY, *key, value=memo)
+    space.put(PAYLOAD, run.execution_id, value=Payload(command.input_payload, command.policy))
+    space.put_execution(run, CREATED.event, Cause(command.actor or command.creator_identity), before="")
     return Created(run.execution_id, run.public_state)
 
 
 def _existing(space: Workspace, command: CreateExecution) -> Duplicate | None:
     if command.idempotency_key:
-        kind, key = create_memo(command.namespace, command.idempotency_key)
-        memo: Memo | None = space.get(kind, *key)
+        key = create_memo(command.namespace, command.idempotency_key)
+        memo = space.get(IDEMPOTENCY, *key)
         if memo is not None and memo.expires_at > space.now:
             execution_id = msgpack.decode(memo.value, type=str)
-            holder: Execution | None = space.get("execution", execution_id)
+            holder = space.get(EXECUTION, execution_id)
             known = holder is not None and holder.namespace == command.namespace
             return Duplicate(execution_id, holder.public_state if holder and known else "")
-    run: Execution | None = space.get("execution", command.execution_id)
+    run = space.get(EXECUTION, command.execution_id)
     if run is not None and run.namespace != command.namespace:
         raise refuse("execution_id_taken", field="execution_id")  # says nothing about whose it is
     return Duplicate(run.execution_id, run.public_state) if run else None
@@ -151,7 +152,7 @@ def _record(space: Workspace, command: CreateExecution, policy: Policy) -> Execu
     now = space.now
     priority = command.priority if command.priority is not None else max(policy.priority, 0)
     delay_until = _delayed(command, policy, now)
-    row = T2 if delay_until > now else T1
+    row = CREATED_DELAYED if delay_until > now else CREATED
     deadline = command.execution_deadline_at
     if deadline is None:
         deadline = now + policy.execution_deadline_ms if policy.execution_deadline_ms else 0
@@ -169,7 +170,7 @@ def _record(space: Workspace, command: CreateExecution, policy: Policy) -> Execu
         retention_ms=policy.retention_ms or DEFAULT_RETENTION_MS, lifecycle_phase=to.phase,
         eligibility_state=to.eligibility, blocking_reason=to.blocking, attempt_state=to.attempt,
         public_state=public_state(to.phase, to.eligibility, to.outcome),
-        delay_until=delay_until if row is T2 else 0, execution_deadline_at=min(deadline, MAX_INT),
+        delay_until=delay_until if row is CREATED_DELAYED else 0, execution_deadline_at=min(deadline, MAX_INT),
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from flowfabric.model.limits import (
 )
 from flowfabric.model.machine.attempt import end_attempt, set_aside
 from flowfabric.model.machine.closing import close_stream
-from flowfabric.model.machine.ending import finish
+from flowfabric.model.machine.ending import Ending, finish
 from flowfabric.model.machine.group import step
 from flowfabric.model.machine.holding import (
     actor_of,
@@ -27,11 +27,22 @@ from flowfabric.model.machine.holding import (
     past_attempt,
     require_lease,
 )
-from flowfabric.model.machine.workspace import Workspace
+from flowfabric.model.machine.workspace import Cause, Workspace
 from flowfabric.model.policy import backoff_ms, may_retry
+from flowfabric.model.record_kinds import RESULT
 from flowfabric.model.records import Execution, Result
 from flowfabric.model.state import Eligibility, Life, Phase, Public
-from flowfabric.model.transitions import T3, T13, T14, T15, T16, T17, T24, T30, move
+from flowfabric.model.transitions import (
+    CANCELLED,
+    COMPLETED,
+    DELAYED,
+    DEPENDENCIES_SATISFIED,
+    FAILED,
+    PROMOTED,
+    RETRY_SCHEDULED,
+    WAITING_FOR_CHILDREN,
+    move,
+)
 
 
 class Completed(Struct, frozen=True):
@@ -66,11 +77,21 @@ def complete(space: Workspace, command: Complete) -> Completed:
     require_lease(space, run, fence)
     if command.result is not None:
         result = Result(command.result, command.result_encoding)
-        space.put("result", run.execution_id, run.attempt.index, value=result)
+        space.put(RESULT, run.execution_id, run.attempt.index, value=result)
     ended = finish(
-        space, run, T13, actor=actor_of(run, command), attempt_changes={"ended_by": "complete"},
-        result_encoding=command.result_encoding, failure_reason="", failure_category="",
-    )  # fmt: skip
+        space,
+        run,
+        COMPLETED,
+        Ending(
+            actor=actor_of(run, command),
+            attempt_changes={"ended_by": "complete"},
+            changes={
+                "result_encoding": command.result_encoding,
+                "failure_reason": "",
+                "failure_category": "",
+            },
+        ),
+    )
     return Completed(ended.execution_id, ended.public_state)
 
 
@@ -120,49 +141,73 @@ def fail(space: Workspace, command: Fail) -> RetryScheduled | TerminalFailed:
     actor = actor_of(run, command)
     if may_retry(run.policy, command.category, run.retry_count):
         retried = schedule_retry(
-            space, run, actor=actor, reason=command.reason, category=command.category, detail=command.detail,
-            retry_after_ms=command.retry_after_ms, ended_by="fail",
-        )  # fmt: skip
+            space,
+            run,
+            Failure(
+                reason=command.reason,
+                category=command.category,
+                detail=command.detail,
+                retry_after_ms=command.retry_after_ms,
+                ended_by="fail",
+            ),
+            actor=actor,
+        )
         return RetryScheduled(retried.attempt.delay_until, retried.attempt.next_index)
     finish(
-        space, run, T15, actor=actor, reason=command.reason, attempt_reason=command.reason, category=command.category,
-        attempt_changes={"failure_detail": command.detail, "ended_by": "fail"}, failure_reason=command.reason,
-        failure_category=command.category,
-    )  # fmt: skip
+        space,
+        run,
+        FAILED,
+        Ending(
+            actor=actor,
+            reason=command.reason,
+            attempt_reason=command.reason,
+            category=command.category,
+            attempt_changes={"failure_detail": command.detail, "ended_by": "fail"},
+            changes={"failure_reason": command.reason, "failure_category": command.category},
+        ),
+    )
     return TerminalFailed()
 
 
-def schedule_retry(
-    space: Workspace,
-    run: Execution,
-    *,
-    actor: str,
-    reason: str,
-    category: str,
-    detail: str = "",
-    retry_after_ms: int | None = None,
-    ended_by: str = "",
-) -> Execution:
+class Failure(Struct, frozen=True):
+    """Why an attempt failed, and when the next one may start."""
+
+    reason: str
+    category: str
+    detail: str = ""
+    retry_after_ms: int | None = None
+    """None: the policy's backoff."""
+    ended_by: str = ""
+
+
+def schedule_retry(space: Workspace, run: Execution, failure: Failure, *, actor: str) -> Execution:
     """T14: end the attempt, wait for the backoff, and go on at once when there is none."""
+    reason, category = failure.reason, failure.category
     delay = (
-        backoff_ms(run.policy, run.retry_count, space.chance) if retry_after_ms is None else retry_after_ms
+        backoff_ms(run.policy, run.retry_count, space.chance)
+        if failure.retry_after_ms is None
+        else failure.retry_after_ms
     )
     delay_until = min(space.now + delay, MAX_INT)
-    close_stream(space, run, T14.closes_stream)
+    close_stream(space, run, RETRY_SCHEDULED.closes_stream)
     attempt = end_attempt(
-        space, run, Life.FAILURE, reason=reason, category=category, failure_detail=detail, ended_by=ended_by,
-        delay_until=delay_until, next_index=run.total_attempt_count,
+        space, run, Life.FAILURE, reason=reason, category=category, failure_detail=failure.detail,
+        ended_by=failure.ended_by, delay_until=delay_until, next_index=run.total_attempt_count,
     )  # fmt: skip
     retried = move(
-        run, T14, space.now, attempt=attempt, current_attempt_id="", retry_count=run.retry_count + 1,
+        run, RETRY_SCHEDULED, space.now, attempt=attempt, current_attempt_id="", retry_count=run.retry_count + 1,
         delay_until=delay_until, failure_reason=reason, failure_category=category, attempt_deadline_at=0,
         attempt_timeout_remaining_ms=0, pending_lineage_reason=reason, pending_previous_index=attempt.index, grant=(),
     )  # fmt: skip
     drop_lease(retried)
     retried = space.put_execution(
-        retried, T14.event, actor=actor, before=run.public_state, reason=reason,
-        details=(*lease_details(run), ("category", category), ("delay_until", str(delay_until))),
-    )  # fmt: skip
+        retried,
+        RETRY_SCHEDULED.event,
+        Cause(
+            actor, reason, (*lease_details(run), ("category", category), ("delay_until", str(delay_until)))
+        ),
+        before=run.public_state,
+    )
     return promote_if_due(space, retried, actor)
 
 
@@ -170,8 +215,8 @@ def promote_if_due(space: Workspace, run: Execution, actor: str) -> Execution:
     """T3: what waits for a time that has come is eligible in the same step."""
     if run.eligibility_state is not Eligibility.UNTIL_TIME or run.delay_until > space.now:
         return run
-    promoted = move(run, T3, space.now, delay_until=0)
-    return space.put_execution(promoted, T3.event, actor=actor, before=run.public_state)
+    promoted = move(run, PROMOTED, space.now, delay_until=0)
+    return space.put_execution(promoted, PROMOTED.event, Cause(actor), before=run.public_state)
 
 
 class Cancelled(Struct, frozen=True):
@@ -209,11 +254,22 @@ def cancel(space: Workspace, command: Cancel) -> Cancelled:
     if command.source in HOLDER_SOURCES and (run.lifecycle_phase is Phase.ACTIVE or command.fence.given):
         require_lease(space, run, command.fence)
     finish(
-        space, run, T24, actor=command.actor or command.source or run.execution_id, reason=command.reason,
-        attempt_reason=f"cancelled: {command.reason}", category="cancelled", suspension_reason="cancelled",
-        attempt_changes={"ended_by": "cancel"} if command.source in HOLDER_SOURCES else None,
-        cancellation_reason=command.reason, cancelled_by=command.source or run.execution_id,
-    )  # fmt: skip
+        space,
+        run,
+        CANCELLED,
+        Ending(
+            actor=command.actor or command.source or run.execution_id,
+            reason=command.reason,
+            attempt_reason=f"cancelled: {command.reason}",
+            category="cancelled",
+            suspension_reason="cancelled",
+            attempt_changes={"ended_by": "cancel"} if command.source in HOLDER_SOURCES else {},
+            changes={
+                "cancellation_reason": command.reason,
+                "cancelled_by": command.source or run.execution_id,
+            },
+        ),
+    )
     return Cancelled(run.execution_id)
 
 
@@ -246,12 +302,14 @@ def delay(space: Workspace, command: Delay) -> Delayed:
     """T16: the same attempt goes on later."""
     run = hold(space, command, override=True)
     actor = actor_of(run, command)
-    delayed = set_aside(space, run, T16, "worker_delay")
+    delayed = set_aside(space, run, DELAYED, "worker_delay")
     delayed.delay_until = command.delay_until
     delayed = space.put_execution(
-        delayed, T16.event, actor=actor, before=run.public_state, reason="worker_delay",
-        details=(*lease_details(run), ("delay_until", str(command.delay_until))),
-    )  # fmt: skip
+        delayed,
+        DELAYED.event,
+        Cause(actor, "worker_delay", (*lease_details(run), ("delay_until", str(command.delay_until)))),
+        before=run.public_state,
+    )
     delayed = promote_if_due(space, delayed, actor)
     return Delayed(delayed.execution_id, delayed.public_state)
 
@@ -272,16 +330,17 @@ def wait_children(space: Workspace, command: WaitChildren) -> Moved:
     """T17, T30: the same attempt goes on when nothing that it waits for is left."""
     run = hold(space, command, override=True)
     actor = actor_of(run, command)
-    moved = set_aside(space, run, T17, "waiting_children")
+    moved = set_aside(space, run, WAITING_FOR_CHILDREN, "waiting_children")
     moved = space.put_execution(
         moved,
-        T17.event,
-        actor=actor,
+        WAITING_FOR_CHILDREN.event,
+        Cause(actor, "waiting_children", lease_details(run)),
         before=run.public_state,
-        reason="waiting_children",
-        details=lease_details(run),
     )
     moved = space.put_execution(
-        move(moved, T30, space.now), T30.event, actor=actor, before=moved.public_state
+        move(moved, DEPENDENCIES_SATISFIED, space.now),
+        DEPENDENCIES_SATISFIED.event,
+        Cause(actor),
+        before=moved.public_state,
     )
     return Moved(moved.execution_id, moved.public_state)

@@ -31,7 +31,8 @@ from flowfabric.model.operations.claim import (
     reclaim_cap,
     task_of,
 )
-from flowfabric.model.records import Execution, Grant, Lane
+from flowfabric.model.record_kinds import LANE
+from flowfabric.model.records import Execution, Grant
 from flowfabric.model.state import AttemptState, Eligibility, Ownership, Phase
 
 
@@ -75,7 +76,7 @@ def issue_claim_grant(space: Workspace, command: IssueClaimGrant) -> Granted:
     run = space.execution(command.execution_id)
     if run.lifecycle_phase is not Phase.RUNNABLE or run.eligibility_state is not Eligibility.NOW:
         raise refuse("execution_not_eligible")
-    lane: Lane | None = space.get("lane", run.lane_id)
+    lane = space.get(LANE, run.lane_id)
     if lane is not None and lane.paused_at:
         raise refuse("execution_not_eligible", text=f"lane {run.lane_id} is paused")
     kind = "resume" if run.attempt_state is AttemptState.INTERRUPTED else "claim"

@@ -30,6 +30,7 @@ from flowfabric.model.limits import (
 from flowfabric.model.machine.group import step
 from flowfabric.model.machine.workspace import Workspace
 from flowfabric.model.policy import parse_policy
+from flowfabric.model.record_kinds import KIND, KIND_NAMES, KIND_NAMESPACES
 from flowfabric.model.records import VERSION, Kind, KindName, KindNames, KindNamespaces
 
 FOR_ALL: Final = ""
@@ -48,7 +49,7 @@ class _KindCommand(Command[R_co], frozen=True, kw_only=True):
 
     def needs(self) -> tuple[Need, ...]:
         """The kind, and the names of the namespace's kinds."""
-        return (("kind", (self.namespace, self.kind)), kind_names(self.namespace))
+        return ((KIND, (self.namespace, self.kind)), kind_names(self.namespace))
 
 
 class Published(Struct, frozen=True):
@@ -109,7 +110,7 @@ def publish_kind(space: Workspace, command: PublishKind) -> Published | Unchange
     """Store a kind if it differs from what is stored."""
     namespace, name = command.namespace, command.kind
     digest = command.digest()
-    known: Kind | None = space.get("kind", namespace, name)
+    known = space.get(KIND, namespace, name)
     if known is not None and known.digest == digest:
         return Unchanged()
     kind = Kind(
@@ -125,7 +126,7 @@ def publish_kind(space: Workspace, command: PublishKind) -> Published | Unchange
         if not others:
             _add_namespace(space, namespace)
     _put_names(space, namespace, [*others, KindName(name, len(_encode(kind)))])
-    space.put("kind", namespace, name, value=kind)
+    space.put(KIND, namespace, name, value=kind)
     return Published()
 
 
@@ -141,14 +142,14 @@ class DeleteKind(_KindCommand[KindDeleted], frozen=True, kw_only=True):
 def delete_kind(space: Workspace, command: DeleteKind) -> KindDeleted:
     """Delete a kind of one namespace."""
     namespace, name = command.namespace, command.kind
-    if space.get("kind", namespace, name) is None:
+    if space.get(KIND, namespace, name) is None:
         raise _not_found(name)
     left = [each for each in _names(space, namespace) if each.name != name]
     if not left:
         known = [each for each in _namespaces(space) if each != namespace]
-        space.put("kind_namespaces", value=KindNamespaces(VERSION, tuple(known)) if known else None)
+        space.put(KIND_NAMESPACES, value=KindNamespaces(VERSION, tuple(known)) if known else None)
     _put_names(space, namespace, left)
-    space.put("kind", namespace, name, value=None)
+    space.put(KIND, namespace, name, value=None)
     return KindDeleted()
 
 
@@ -241,7 +242,7 @@ def list_kinds(space: Workspace, question: ListKinds) -> KindPage:
             more = True
             break
         chosen.append((namespace, entry.name))
-    kinds = [kind for kind in space.several("kind", chosen) if kind is not None]
+    kinds = [kind for kind in space.several(KIND, chosen) if kind is not None]
     return KindPage(tuple(kinds), chosen[-1] if more else None)
 
 
@@ -262,28 +263,27 @@ def _entries(space: Workspace, question: ListKinds) -> Iterator[tuple[str, KindN
 
 
 def _holding(space: Workspace, namespace: str, name: str) -> Kind | None:
-    own: Kind | None = space.get("kind", namespace, name)
+    own = space.get(KIND, namespace, name)
     if own is not None or namespace == FOR_ALL:
         return own
-    for_all: Kind | None = space.get("kind", FOR_ALL, name)
-    return for_all
+    return space.get(KIND, FOR_ALL, name)
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 def _names(space: Workspace, namespace: str) -> tuple[KindName, ...]:
-    names: KindNames | None = space.get("kind_names", namespace)
+    names = space.get(KIND_NAMES, namespace)
     return () if names is None else names.names
 
 
 def _put_names(space: Workspace, namespace: str, names: list[KindName]) -> None:
     ordered = tuple(sorted(names, key=lambda each: each.name))
-    space.put("kind_names", namespace, value=KindNames(VERSION, ordered) if ordered else None)
+    space.put(KIND_NAMES, namespace, value=KindNames(VERSION, ordered) if ordered else None)
 
 
 def _namespaces(space: Workspace) -> tuple[str, ...]:
-    known: KindNamespaces | None = space.get("kind_namespaces")
+    known = space.get(KIND_NAMESPACES)
     return () if known is None else known.namespaces
 
 
@@ -293,7 +293,7 @@ def _add_namespace(space: Workspace, namespace: str) -> None:
         problem = f"{MAX_KIND_NAMESPACES} namespaces have kinds; delete those of one first"
         raise refuse("invalid_input", text=problem, field="namespace")
     ordered = tuple(sorted({*known, namespace}))
-    space.put("kind_namespaces", value=KindNamespaces(VERSION, ordered))
+    space.put(KIND_NAMESPACES, value=KindNamespaces(VERSION, ordered))
 
 
 def _not_found(name: str) -> FlowFabricError:
@@ -318,7 +318,7 @@ def _check_pair(field: str, pair: object) -> None:
 
 
 def _candidates(namespace: str, kind: str) -> tuple[Need, ...]:
-    return tuple(("kind", (each, kind)) for each in dict.fromkeys((namespace, FOR_ALL)))
+    return tuple((KIND, (each, kind)) for each in dict.fromkeys((namespace, FOR_ALL)))
 
 
 def _check_object(field: str, text: str, most: int) -> None:

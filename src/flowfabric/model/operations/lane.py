@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct
 
 from flowfabric.model import checks
@@ -10,6 +12,7 @@ from flowfabric.model.limits import MAX_NAME_BYTES, MAX_TEXT_BYTES
 from flowfabric.model.machine.group import step
 from flowfabric.model.machine.workspace import Workspace
 from flowfabric.model.operations.operate import Paused, Unpaused
+from flowfabric.model.record_kinds import LANE, IndexQuery
 from flowfabric.model.records import VERSION, Lane
 from flowfabric.model.state import Public
 
@@ -24,7 +27,7 @@ class _LaneCommand(Command[Paused | Unpaused], frozen=True, kw_only=True):
 
     def needs(self) -> tuple[Need, ...]:
         """The lane."""
-        return (("lane", (self.lane_id,)),)
+        return ((LANE, (self.lane_id,)),)
 
 
 class PauseLane(_LaneCommand, frozen=True, kw_only=True):
@@ -41,10 +44,10 @@ class PauseLane(_LaneCommand, frozen=True, kw_only=True):
 @step(PauseLane)
 def pause_lane(space: Workspace, command: PauseLane) -> Paused:
     """Stop claims on a lane; what waits there shows it when read."""
-    lane: Lane | None = space.get("lane", command.lane_id)
+    lane = space.get(LANE, command.lane_id)
     if lane is None or not lane.paused_at:
         paused = Lane(VERSION, command.lane_id, space.now, command.reason)
-        space.put("lane", command.lane_id, value=paused)
+        space.put(LANE, command.lane_id, value=paused)
     return Paused()
 
 
@@ -55,9 +58,9 @@ class OpenLane(_LaneCommand, frozen=True, kw_only=True):
 @step(OpenLane)
 def open_lane(space: Workspace, command: OpenLane) -> Unpaused | Paused:
     """Write a lane down, so that everybody lists it; say whether claims may take from it."""
-    lane: Lane | None = space.get("lane", command.lane_id)
+    lane = space.get(LANE, command.lane_id)
     if lane is None:
-        space.put("lane", command.lane_id, value=Lane(VERSION, command.lane_id))
+        space.put(LANE, command.lane_id, value=Lane(VERSION, command.lane_id))
     return Paused() if lane is not None and lane.paused_at else Unpaused()
 
 
@@ -68,9 +71,9 @@ class UnpauseLane(_LaneCommand, frozen=True, kw_only=True):
 @step(UnpauseLane)
 def unpause_lane(space: Workspace, command: UnpauseLane) -> Unpaused:
     """Allow claims on a lane again."""
-    lane: Lane | None = space.get("lane", command.lane_id)
+    lane = space.get(LANE, command.lane_id)
     if lane is not None and lane.paused_at:
-        space.put("lane", command.lane_id, value=Lane(VERSION, command.lane_id))
+        space.put(LANE, command.lane_id, value=Lane(VERSION, command.lane_id))
     return Unpaused()
 
 
@@ -96,11 +99,16 @@ class ListLanes(NamespaceQuestion[tuple[LaneView, ...]], frozen=True, kw_only=Tr
         checks.text("after", self.after, max_bytes=MAX_NAME_BYTES, empty=True)
 
 
+LaneRow = tuple[str, tuple[tuple[Public, int], ...], int]
+"""A lane as a store lists it: its name, its counts, and since when its oldest work waits."""
+LANES: Final[IndexQuery[tuple[LaneRow, ...]]] = IndexQuery("lanes")
+
+
 @step(ListLanes)
 def list_lanes(space: Workspace, question: ListLanes) -> tuple[LaneView, ...]:
     """Return a page of lanes with their counts and whether they are paused."""
-    rows = space.get("lanes", question.namespace, question.after, question.limit)
-    lanes: list[Lane | None] = space.several("lane", ((lane_id,) for lane_id, _, _ in rows))
+    rows = space.get(LANES, question.namespace, question.after, question.limit)
+    lanes = space.several(LANE, ((lane_id,) for lane_id, _, _ in rows))
     return tuple(
         LaneView(
             lane_id,

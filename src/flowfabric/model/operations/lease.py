@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -12,9 +14,10 @@ from flowfabric.model.ids import check_uuid
 from flowfabric.model.limits import DEFAULT_LEASE_TTL_MS, MAX_LEASE_TTL_MS, MAX_TEXT_BYTES, MIN_LEASE_TTL_MS
 from flowfabric.model.machine.group import step
 from flowfabric.model.machine.holding import actor_of, hold, lease_details, lose_lease
-from flowfabric.model.machine.workspace import Workspace
+from flowfabric.model.machine.workspace import LEASES, Cause, Workspace
+from flowfabric.model.record_kinds import IndexQuery
 from flowfabric.model.state import Ownership, Phase
-from flowfabric.model.transitions import T8_RELEASE, T9, move
+from flowfabric.model.transitions import LEASE_RELEASED, LEASE_REVOKED, move
 
 
 class Renewed(Struct, frozen=True):
@@ -68,7 +71,7 @@ class Release(HolderCommand[Released], frozen=True, kw_only=True):
 def release(space: Workspace, command: Release) -> Released:
     """T8: the holder gives the lease back unfinished; claimable at once, not counted as a reclaim."""
     run = hold(space, command)
-    lose_lease(space, run, T8_RELEASE, "released", actor=actor_of(run, command), reason=command.reason)
+    lose_lease(space, run, LEASE_RELEASED, "released", actor=actor_of(run, command), reason=command.reason)
     return Released()
 
 
@@ -146,16 +149,18 @@ def revoke_lease(space: Workspace, command: RevokeLease) -> Revoked | AlreadySat
         raise refuse("stale_lease", text="the lease is another one by now", field="expected_lease_id")
     revoked = move(
         run,
-        T9,
+        LEASE_REVOKED,
         space.now,
         lease_revoked_at=space.now,
         lease_revoke_reason=command.reason,
         lease_end="revoked",
     )
     space.put_execution(
-        revoked, T9.event, actor=command.actor, before=run.public_state, reason=command.reason,
-        details=lease_details(run),
-    )  # fmt: skip
+        revoked,
+        LEASE_REVOKED.event,
+        Cause(command.actor, command.reason, lease_details(run)),
+        before=run.public_state,
+    )
     return Revoked(run.current_lease_id, run.current_lease_epoch)
 
 
@@ -176,11 +181,15 @@ class CountLeases(Question[tuple[int, ...]], frozen=True, kw_only=True):
             checks.worker("worker_instance_ids", each)
 
 
+HELD: Final[IndexQuery[int]] = IndexQuery("held")
+"""How many leases a worker instance holds in a namespace."""
+
+
 @step(CountLeases)
 def count_leases(space: Workspace, question: CountLeases) -> tuple[int, ...]:
     """Return how many entries the indexes of leases have."""
     asked = ((each, question.namespace) for each in question.worker_instance_ids)
-    return tuple(space.several("held", asked))
+    return tuple(space.several(HELD, asked))
 
 
 class ListLeases(Question[tuple[str, ...]], frozen=True, kw_only=True):
@@ -197,4 +206,4 @@ class ListLeases(Question[tuple[str, ...]], frozen=True, kw_only=True):
 @step(ListLeases)
 def list_leases(space: Workspace, question: ListLeases) -> tuple[str, ...]:
     """Return what a worker instance holds, from whichever claims."""
-    return tuple(space.get("leases", question.worker_instance_id, None))
+    return tuple(space.get(LEASES, question.worker_instance_id, None))

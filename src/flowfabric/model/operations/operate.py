@@ -13,12 +13,21 @@ from flowfabric.model.errors import NotFound, invalid, refuse
 from flowfabric.model.limits import MAX_INT, MAX_NAME_BYTES, MAX_TAGS, MAX_TEXT_BYTES
 from flowfabric.model.machine.group import step
 from flowfabric.model.machine.holding import not_active
-from flowfabric.model.machine.workspace import Workspace
+from flowfabric.model.machine.workspace import Cause, Workspace
 from flowfabric.model.operations.create import clamp_priority
 from flowfabric.model.operations.step import heads_of
+from flowfabric.model.record_kinds import STEP
 from flowfabric.model.records import Execution
 from flowfabric.model.state import AttemptState, Blocking, Eligibility, Outcome, Phase, Public
-from flowfabric.model.transitions import T26, T27, T28, T28_PAUSE, T29, T29_UNPAUSE, move
+from flowfabric.model.transitions import (
+    BLOCKED,
+    PAUSED,
+    REPLAYED,
+    REPLAYED_SKIPPED,
+    UNBLOCKED,
+    UNPAUSED,
+    move,
+)
 
 
 class PriorityChanged(Struct, frozen=True):
@@ -48,9 +57,11 @@ def change_priority(space: Workspace, command: ChangePriority) -> PriorityChange
     new = clamp_priority(command.priority)
     changed = replace(run, priority=new, last_mutation_at=space.now)
     space.put_execution(
-        changed, "priority_changed", actor=command.actor, before=run.public_state,
-        details=(("old", str(run.priority)), ("new", str(new))),
-    )  # fmt: skip
+        changed,
+        "priority_changed",
+        Cause(command.actor, details=(("old", str(run.priority)), ("new", str(new)))),
+        before=run.public_state,
+    )
     return PriorityChanged(run.priority, new)
 
 
@@ -82,7 +93,7 @@ def set_tags(space: Workspace, command: SetTags) -> TagsSet:
     if len(merged) > MAX_TAGS:
         raise invalid("tags", f"an execution has at most {MAX_TAGS} tags")
     tagged = replace(run, tags=tuple(sorted(merged.items())), last_mutation_at=space.now)
-    space.put_execution(tagged, "tagged", actor=command.actor, before=run.public_state, details=command.tags)
+    space.put_execution(tagged, "tagged", Cause(command.actor, details=command.tags), before=run.public_state)
     return TagsSet(len(command.tags))
 
 
@@ -110,12 +121,10 @@ def pause(space: Workspace, command: Pause) -> Paused:
     if run.eligibility_state is Eligibility.OPERATOR:
         return Paused()
     paused = move(
-        run, T28_PAUSE, space.now, paused_at=space.now, blocked_at=space.now, blocking_detail=command.reason,
+        run, PAUSED, space.now, paused_at=space.now, blocked_at=space.now, blocking_detail=command.reason,
         grant=(),
     )  # fmt: skip
-    space.put_execution(
-        paused, T28_PAUSE.event, actor=command.actor, before=run.public_state, reason=command.reason
-    )
+    space.put_execution(paused, PAUSED.event, Cause(command.actor, command.reason), before=run.public_state)
     return Paused()
 
 
@@ -136,9 +145,9 @@ def unpause(space: Workspace, command: Unpause) -> Unpaused:
     if run.eligibility_state is not Eligibility.OPERATOR:
         return Unpaused()
     unpaused = move(
-        run, T29_UNPAUSE, space.now, **_derived(run, space.now), paused_at=0, blocked_at=0, blocking_detail=""
+        run, UNPAUSED, space.now, **_derived(run, space.now), paused_at=0, blocked_at=0, blocking_detail=""
     )
-    space.put_execution(unpaused, T29_UNPAUSE.event, actor=command.actor, before=run.public_state)
+    space.put_execution(unpaused, UNPAUSED.event, Cause(command.actor), before=run.public_state)
     return Unpaused()
 
 
@@ -196,11 +205,11 @@ def block(space: Workspace, command: Block) -> Blocked:
     if run.eligibility_state is not Eligibility.NOW:
         raise refuse("execution_not_eligible")
     blocked = move(
-        run, T28, space.now, eligibility_state=eligibility, blocking_reason=Blocking(command.blocking_reason),
+        run, BLOCKED, space.now, eligibility_state=eligibility, blocking_reason=Blocking(command.blocking_reason),
         blocking_detail=command.blocking_detail, blocked_at=space.now, grant=(),
     )  # fmt: skip
     space.put_execution(
-        blocked, T28.event, actor=command.actor, before=run.public_state, reason=command.blocking_reason
+        blocked, BLOCKED.event, Cause(command.actor, command.blocking_reason), before=run.public_state
     )
     return Blocked(blocked.public_state)
 
@@ -222,9 +231,9 @@ def unblock(space: Workspace, command: Unblock) -> Blocked:
         or (expected and run.blocking_reason != expected)
     ):
         raise refuse("execution_not_eligible")
-    free = move(run, T29, space.now, blocking_detail="", blocked_at=0, paused_at=0, delay_until=0)
+    free = move(run, UNBLOCKED, space.now, blocking_detail="", blocked_at=0, paused_at=0, delay_until=0)
     space.put_execution(
-        free, T29.event, actor=command.actor, before=run.public_state, reason=run.blocking_reason
+        free, UNBLOCKED.event, Cause(command.actor, run.blocking_reason), before=run.public_state
     )
     return Blocked(free.public_state)
 
@@ -262,7 +271,7 @@ def replay(space: Workspace, command: Replay) -> Replayed:
         raise refuse("execution_not_terminal")
     if run.replay_count >= run.policy.max_replay_count:
         raise refuse("max_replays_exhausted", str(run.policy.max_replay_count))
-    row = T27 if run.terminal_outcome is Outcome.SKIPPED and run.flow_id else T26
+    row = REPLAYED_SKIPPED if run.terminal_outcome is Outcome.SKIPPED and run.flow_id else REPLAYED
     replayed = move(
         run, row, space.now, replay_count=run.replay_count + 1, retry_count=0, lease_reclaim_count=0, completed_at=0,
         **_kept_steps(space, run, command), current_attempt_id="", current_suspension_id="",
@@ -272,9 +281,11 @@ def replay(space: Workspace, command: Replay) -> Replayed:
         pending_requested_by=command.requested_by or command.actor, pending_previous_index=run.attempt.index,
     )  # fmt: skip
     space.put_execution(
-        replayed, row.event, actor=command.actor, before=run.public_state, reason=command.reason,
-        details=(("replay_count", str(replayed.replay_count)), *_kept(command)),
-    )  # fmt: skip
+        replayed,
+        row.event,
+        Cause(command.actor, command.reason, (("replay_count", str(replayed.replay_count)), *_kept(command))),
+        before=run.public_state,
+    )
     return Replayed(replayed.public_state)
 
 
@@ -299,5 +310,5 @@ def _kept_steps(space: Workspace, run: Execution, command: Replay) -> dict[str, 
         raise NotFound(f"no step named {command.from_step} is stored", field="from_step")
     dropped = [head for head in heads if head.call_index >= first]
     for head in dropped:
-        space.put("step", run.execution_id, head.name, value=None)
+        space.put(STEP, run.execution_id, head.name, value=None)
     return {"step_count": len(heads) - len(dropped), "next_step_index": first}

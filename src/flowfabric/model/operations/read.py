@@ -16,7 +16,8 @@ from flowfabric.model.machine.group import step
 from flowfabric.model.machine.workspace import Workspace, granted
 from flowfabric.model.operations.claim import lost_reason
 from flowfabric.model.operations.worker_serving import Because, Facts, Queue, crew_of, queue_of
-from flowfabric.model.records import Attempt, Event, Execution, Lane, Payload, Result, Suspension
+from flowfabric.model.record_kinds import ATTEMPT, LANE, PAYLOAD, RESULT, SUSPENSION, IndexQuery
+from flowfabric.model.records import Attempt, Event, Execution, Lane, Payload, Result
 from flowfabric.model.state import Blocking, Eligibility, Ownership, Phase, Public
 from flowfabric.model.times import moment, span
 
@@ -39,8 +40,7 @@ class GetPayload(ExecutionQuestion[Payload], frozen=True, kw_only=True):
 def get_payload(space: Workspace, question: GetPayload) -> Payload:
     """Return what the caller sent."""
     run = space.execution(question.execution_id)
-    payload: Payload = space.get("payload", run.execution_id)
-    return payload
+    return space.require(PAYLOAD, run.execution_id)
 
 
 class ResultView(Struct, frozen=True):
@@ -72,7 +72,7 @@ def get_result(space: Workspace, question: GetResult) -> ResultView:
         if run.public_state is not Public.COMPLETED:
             return ResultView(run.public_state, None)
         index = run.attempt.index
-    result: Result | None = space.get("result", run.execution_id, index)
+    result = space.get(RESULT, run.execution_id, index)
     return ResultView(run.public_state, result)
 
 
@@ -84,7 +84,7 @@ class ListAttempts(ExecutionQuestion[tuple[Attempt, ...]], frozen=True, kw_only=
 def list_attempts(space: Workspace, question: ListAttempts) -> tuple[Attempt, ...]:
     """Return the attempts that others have followed, which have rows, and the last one inside the execution."""
     run = space.execution(question.execution_id)
-    earlier: list[Attempt] = space.children("attempt", run.execution_id)
+    earlier = space.children(ATTEMPT, run.execution_id)
     return (*earlier, run.attempt) if run.attempt.index >= 0 else ()
 
 
@@ -108,11 +108,14 @@ class ReadHistory(ExecutionQuestion[HistoryPage], frozen=True, kw_only=True):
         check_limit(self.limit)
 
 
+HISTORY: Final[IndexQuery[tuple[Event, ...]]] = IndexQuery("history")
+
+
 @step(ReadHistory)
 def read_history(space: Workspace, question: ReadHistory) -> HistoryPage:
     """Return lines of history; line numbers are dense, so the record knows whether more follow."""
     run = space.execution(question.execution_id)
-    events: tuple[Event, ...] = space.get("history", run.execution_id, question.after, question.limit)
+    events = space.get(HISTORY, run.execution_id, question.after, question.limit)
     full = len(events) == question.limit and events[-1].seq < run.event_count
     return HistoryPage(events, events[-1].seq if full else 0)
 
@@ -157,7 +160,7 @@ _ENDS: Final = {
 def describe(space: Workspace, question: Describe) -> Description:
     """Show one execution together with what its lane and the living workers make of it."""
     run = space.execution(question.execution_id)
-    lane: Lane | None = space.get("lane", run.lane_id)
+    lane = space.get(LANE, run.lane_id)
     crew = crew_of(space, run)
     queue = queue_of(run, lane, crew, space.now)
     shown = run
@@ -215,7 +218,7 @@ def _held_back(run: Execution, now: int) -> Because:
 
 
 def _suspended(space: Workspace, run: Execution) -> Because:
-    suspension: Suspension = space.get("suspension", run.execution_id)
+    suspension = space.require(SUSPENSION, run.execution_id)
     ends = run.suspension_timeout_at
     if suspension.condition.names == (TIMEOUT_ONLY,) and ends:
         return Because(str(run.blocking_reason), f"sleeps {_until(ends, space.now)}", {"until": ends})

@@ -18,10 +18,11 @@ from flowfabric.model.ids import (
     parse_execution_id,
     partition_key,
 )
-from flowfabric.model.indexes import score
+from flowfabric.model.lane_order import lane_position
 from flowfabric.model.limits import MAX_INT, MAX_NAME_BYTES
 from flowfabric.model.machine.group import step
 from flowfabric.model.machine.workspace import Workspace
+from flowfabric.model.record_kinds import IndexQuery
 from flowfabric.model.records import Event, Execution
 from flowfabric.model.state import Eligibility, Phase, Public
 
@@ -77,10 +78,13 @@ class ListExecutions(Question[ExecutionPage], frozen=True, kw_only=True):
         return self.states
 
 
+EXECUTIONS: Final[IndexQuery[tuple[tuple[Execution, ...], int]]] = IndexQuery("executions")
+
+
 @step(ListExecutions)
 def list_executions(space: Workspace, question: ListExecutions) -> ExecutionPage:
     """Return a page of executions as the store found them."""
-    runs, cursor = space.get("executions", question)
+    runs, cursor = space.get(EXECUTIONS, question)
     return ExecutionPage(runs, cursor)
 
 
@@ -155,14 +159,15 @@ class ListQueue(Question[QueuePage], frozen=True, kw_only=True):
         check_limit(self.limit)
 
 
+QUEUE: Final[IndexQuery[tuple[Execution, ...]]] = IndexQuery("queue")
+
+
 @step(ListQueue)
 def list_queue(space: Workspace, question: ListQueue) -> QueuePage:
     """Return a page of what may be claimed; one more than may be looked at says that there is a next page."""
-    runs: tuple[Execution, ...] = space.get(
-        "queue", question.lane_id, *question.after, queue_look(question) + 1
-    )
+    runs = space.get(QUEUE, question.lane_id, *question.after, queue_look(question) + 1)
     shown, last = queue_page(question, runs)
-    return QueuePage(shown, None if last is None else (score(last), last.execution_id))
+    return QueuePage(shown, None if last is None else lane_position(last))
 
 
 def queue_page(
@@ -215,10 +220,13 @@ class ListPartition(Question[IdPage], frozen=True, kw_only=True):
         return max(f"{low}:", self.after), f"{low};"  # the character after the colon
 
 
+PARTITION: Final[IndexQuery[tuple[tuple[str, ...], str]]] = IndexQuery("partition")
+
+
 @step(ListPartition)
 def list_partition(space: Workspace, question: ListPartition) -> IdPage:
     """Return ids of one partition."""
-    ids, cursor = space.get("partition", question)
+    ids, cursor = space.get(PARTITION, question)
     return IdPage(ids, cursor)
 
 
@@ -244,11 +252,13 @@ class FindExecutions(Question[tuple[str, ...]], frozen=True, kw_only=True):
         check_limit(self.limit)
 
 
+FOUND: Final[IndexQuery[tuple[str, ...]]] = IndexQuery("found")
+
+
 @step(FindExecutions)
 def find_executions(space: Workspace, question: FindExecutions) -> tuple[str, ...]:
     """Return ids by the beginning of their UUID."""
-    ids: tuple[str, ...] = space.get("found", question)
-    return ids
+    return space.get(FOUND, question)
 
 
 def prefix_bounds(question: FindExecutions, partition: str) -> tuple[str, str]:
@@ -274,10 +284,13 @@ class CountExecutions(Question[tuple[tuple[Public, int], ...]], frozen=True, kw_
         checks.name("namespace", self.namespace, empty=True)
 
 
+TOTALS: Final[IndexQuery[tuple[tuple[Public, int], ...]]] = IndexQuery("totals")
+
+
 @step(CountExecutions)
 def count_executions(space: Workspace, question: CountExecutions) -> tuple[tuple[Public, int], ...]:
     """Return the counts that are kept."""
-    return tuple(sorted((state, n) for state, n in space.get("totals", question.namespace) if n))
+    return tuple(sorted((state, n) for state, n in space.get(TOTALS, question.namespace) if n))
 
 
 class FeedEntry(Struct, frozen=True):
@@ -307,9 +320,14 @@ class ReadFeed(CursorQuestion[FeedPage], frozen=True, kw_only=True):
     """Return the history of all executions after a position."""
 
 
+FEED: Final[IndexQuery[tuple[FeedEntry, ...]]] = IndexQuery("feed")
+FEED_BOUNDS: Final[IndexQuery[tuple[int, int]]] = IndexQuery("feed_bounds")
+"""The position below which lines may be gone, and the last one."""
+
+
 @step(ReadFeed)
 def read_feed(space: Workspace, question: ReadFeed) -> FeedPage:
     """Return the history of everything; at its end, the next place to look is where the reader stands."""
-    entries = space.get("feed", question.after, question.limit)
-    floor, last = space.get("feed_bounds")
+    entries = space.get(FEED, question.after, question.limit)
+    floor, last = space.get(FEED_BOUNDS)
     return FeedPage(entries, entries[-1].position if entries else question.after, floor, last)

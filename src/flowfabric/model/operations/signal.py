@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, msgpack
 from msgspec.structs import replace
@@ -32,9 +32,10 @@ from flowfabric.model.machine.suspension import (
     satisfied_by,
     satisfying,
 )
-from flowfabric.model.machine.workspace import Workspace
-from flowfabric.model.operations.access_secret import KEYRING, keyring
+from flowfabric.model.machine.workspace import Cause, Workspace
+from flowfabric.model.operations.access_secret import KEYRING_REQUEST, keyring
 from flowfabric.model.operations.suspend_waitpoint import WaitpointView, is_open, waitpoint_view
+from flowfabric.model.record_kinds import IDEMPOTENCY, SIGNAL, SUSPENSION, WAITPOINT, IndexQuery, Key
 from flowfabric.model.records import VERSION, Execution, Memo, Signal, Suspension, Waitpoint
 from flowfabric.model.redaction import redact, shown, shown_text
 from flowfabric.model.state import Phase
@@ -84,18 +85,18 @@ class _SignalCommand(ExecutionCommand[SignalAccepted | SignalDuplicate], frozen=
         """The execution, its suspension, the waitpoint, the keys, and what the idempotency key remembers."""
         needs: tuple[Need, ...] = (
             *super().needs(),
-            ("suspension", (self.execution_id,)),
-            ("waitpoint", (self.execution_id, self.waitpoint_id)),
-            KEYRING,
+            (SUSPENSION, (self.execution_id,)),
+            (WAITPOINT, (self.execution_id, self.waitpoint_id)),
+            KEYRING_REQUEST,
         )
         if not self.dedup_key:
             return needs
-        return (*needs, signal_memo(self.execution_id, self.waitpoint_id, self.dedup_key))
+        return (*needs, (IDEMPOTENCY, signal_memo(self.execution_id, self.waitpoint_id, self.dedup_key)))
 
 
-def signal_memo(execution_id: str, waitpoint_id: str, key: str) -> Need:
+def signal_memo(execution_id: str, waitpoint_id: str, key: str) -> Key:
     """Name the memo of a signal key; callers choose waitpoint ids, so the execution belongs to the name."""
-    return "memo", ("signal", execution_id, waitpoint_id, key)
+    return ("signal", execution_id, waitpoint_id, key)
 
 
 class DeliverSignal(_SignalCommand, frozen=True, kw_only=True):
@@ -151,7 +152,7 @@ BUFFERED = "buffered_for_pending_waitpoint"
 def deliver_signal(space: Workspace, command: DeliverSignal) -> SignalAccepted | SignalDuplicate:
     """Take a signal from whoever holds the waitpoint's token; who does not learns nothing about the state."""
     run = space.execution(command.execution_id)
-    waitpoint: Waitpoint | None = space.get("waitpoint", run.execution_id, command.waitpoint_id)
+    waitpoint = space.get(WAITPOINT, run.execution_id, command.waitpoint_id)
     if waitpoint is None:
         raise refuse("invalid_token")
     verify(
@@ -203,7 +204,7 @@ def approve_signal(space: Workspace, command: ApproveSignal) -> SignalAccepted |
     run = space.execution(command.execution_id)
     if command.lane_id not in {"", run.lane_id}:
         raise invalid("lane_id", f"lane_mismatch: the execution is on lane {run.lane_id}")
-    waitpoint: Waitpoint | None = space.get("waitpoint", run.execution_id, command.waitpoint_id)
+    waitpoint = space.get(WAITPOINT, run.execution_id, command.waitpoint_id)
     if waitpoint is None:
         raise refuse("waitpoint_not_found", field="waitpoint_id")
     signal = _signal(
@@ -278,8 +279,8 @@ def _target(space: Workspace, run: Execution, waitpoint: Waitpoint) -> Suspensio
 def _known(space: Workspace, command: DeliverSignal | ApproveSignal) -> str:
     if not command.dedup_key:
         return ""
-    kind, key = signal_memo(command.execution_id, command.waitpoint_id, command.dedup_key)
-    memo: Memo | None = space.get(kind, *key)
+    key = signal_memo(command.execution_id, command.waitpoint_id, command.dedup_key)
+    memo = space.get(IDEMPOTENCY, *key)
     if memo is None or memo.expires_at <= space.now:
         return ""
     return msgpack.decode(memo.value, type=str)
@@ -287,9 +288,9 @@ def _known(space: Workspace, command: DeliverSignal | ApproveSignal) -> str:
 
 def _remember(space: Workspace, command: DeliverSignal | ApproveSignal) -> None:
     if command.dedup_key:
-        kind, key = signal_memo(command.execution_id, command.waitpoint_id, command.dedup_key)
+        key = signal_memo(command.execution_id, command.waitpoint_id, command.dedup_key)
         until = min(space.now + command.dedup_ttl_ms, MAX_INT)
-        space.put(kind, *key, value=Memo(msgpack.encode(command.signal_id), until))
+        space.put(IDEMPOTENCY, *key, value=Memo(msgpack.encode(command.signal_id), until))
 
 
 def _consider(
@@ -298,7 +299,7 @@ def _consider(
     """Let the signal count; when it satisfies the condition, the work goes on in the same step."""
     condition, effect = offer_signal(suspension.condition, waitpoint, arrival.signal)
     suspension = replace(suspension, condition=condition, last_signal_at=space.now)
-    space.put("suspension", run.execution_id, value=suspension)
+    space.put(SUSPENSION, run.execution_id, value=suspension)
     run = _record(space, run, waitpoint, arrival, effect)
     if effect == SATISFIED:
         delay_ms = suspension.resume_delay_ms if arrival.delay_ms is None else arrival.delay_ms
@@ -318,25 +319,31 @@ def _record(
     old = [
         (run.execution_id, waitpoint.waitpoint_id, number) for number in range(waitpoint.first_signal, first)
     ]
-    space.several("signal", old)
+    space.several(SIGNAL, old)
     for key in old:
-        space.put("signal", *key, value=None)
-    space.put("signal", run.execution_id, waitpoint.waitpoint_id, signal.number, value=signal)
+        space.put(SIGNAL, *key, value=None)
+    space.put(SIGNAL, run.execution_id, waitpoint.waitpoint_id, signal.number, value=signal)
     counted = replace(
         waitpoint, signal_count=signal.number, last_signal_at=space.now, first_signal=first,
         matched_signal_count=waitpoint.matched_signal_count + (effect in MATCHED),
         satisfied_at=space.now if effect == SATISFIED else waitpoint.satisfied_at,
     )  # fmt: skip
-    space.put("waitpoint", run.execution_id, waitpoint.waitpoint_id, value=counted)
+    space.put(WAITPOINT, run.execution_id, waitpoint.waitpoint_id, value=counted)
     return space.put_execution(
-        replace(run, signal_count=run.signal_count + 1, last_mutation_at=space.now), "signal",
-        actor=arrival.actor, before=run.public_state,
-        details=(
-            ("signal_id", signal.signal_id), ("signal_name", signal.signal_name),
-            ("waitpoint_id", waitpoint.waitpoint_id), ("source_identity", signal.source_identity),
-            ("effect", effect),
+        replace(run, signal_count=run.signal_count + 1, last_mutation_at=space.now),
+        "signal",
+        Cause(
+            arrival.actor,
+            details=(
+                ("signal_id", signal.signal_id),
+                ("signal_name", signal.signal_name),
+                ("waitpoint_id", waitpoint.waitpoint_id),
+                ("source_identity", signal.source_identity),
+                ("effect", effect),
+            ),
         ),
-    )  # fmt: skip
+        before=run.public_state,
+    )
 
 
 class ObserveSignals(ExecutionQuestion[tuple[SignalView, ...]], frozen=True, kw_only=True):
@@ -347,7 +354,7 @@ class ObserveSignals(ExecutionQuestion[tuple[SignalView, ...]], frozen=True, kw_
 def observe_signals(space: Workspace, question: ObserveSignals) -> tuple[SignalView, ...]:
     """Return the signals that satisfied the last suspension, as long as its attempt is the current one."""
     run = space.execution(question.execution_id)
-    suspension: Suspension | None = space.get("suspension", run.execution_id)
+    suspension = space.get(SUSPENSION, run.execution_id)
     if (
         suspension is None
         or suspension.attempt_index != run.attempt.index
@@ -376,13 +383,15 @@ class ReadInbox(CursorQuestion[InboxPage], frozen=True, kw_only=True):
         checks.name("namespace", self.namespace, empty=True)
 
 
+INBOX: Final[IndexQuery[tuple[tuple[int, str, Waitpoint], ...]]] = IndexQuery("inbox")
+"""Positions, executions and waitpoints."""
+
+
 @step(ReadInbox)
 def read_inbox(space: Workspace, question: ReadInbox) -> InboxPage:
     """Return the open waitpoints of all executions; a page may be short while there is a next one."""
-    rows: tuple[tuple[int, str, Waitpoint], ...] = space.get(
-        "inbox", question.namespace, question.after, question.limit
-    )
-    suspensions = space.several("suspension", ((execution_id,) for _, execution_id, _ in rows))
+    rows = space.get(INBOX, question.namespace, question.after, question.limit)
+    suspensions = space.several(SUSPENSION, ((execution_id,) for _, execution_id, _ in rows))
     shown = tuple(
         waitpoint_view(execution_id, waitpoint, suspension)
         for (_, execution_id, waitpoint), suspension in zip(rows, suspensions, strict=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
@@ -13,7 +14,8 @@ from flowfabric.model.errors import invalid, refuse
 from flowfabric.model.limits import MAX_INT, MAX_NAME_BYTES, MAX_STEP_BYTES, MAX_STEP_BYTES_IN_PAGE, MAX_STEPS
 from flowfabric.model.machine.group import step
 from flowfabric.model.machine.holding import actor_of, hold
-from flowfabric.model.machine.workspace import Workspace
+from flowfabric.model.machine.workspace import Cause, Workspace
+from flowfabric.model.record_kinds import STEP, IndexQuery
 from flowfabric.model.records import Step
 from flowfabric.model.views import StepHead, StepView, head_of, step_view
 
@@ -49,21 +51,21 @@ class PutStep(HolderCommand[StepStored | StepExisting], frozen=True, kw_only=Tru
 
     def needs(self) -> tuple[Need, ...]:
         """The execution and the step."""
-        return (*super().needs(), ("step", (self.execution_id, self.step_name)))
+        return (*super().needs(), (STEP, (self.execution_id, self.step_name)))
 
 
 @step(PutStep)
 def put_step(space: Workspace, command: PutStep) -> StepStored | StepExisting:
     """Store the first result of a step; every later one, also a repeat of the first, gets what is stored."""
     run = hold(space, command)
-    known: Step | None = space.get("step", run.execution_id, command.step_name)
+    known = space.get(STEP, run.execution_id, command.step_name)
     if known is not None:
         return StepExisting(known.result, known.encoding)
     if run.step_count >= MAX_STEPS:
         raise refuse("step_limit_exceeded", str(MAX_STEPS))
     call_index = run.next_step_index if command.call_index is None else command.call_index
     space.put(
-        "step", run.execution_id, command.step_name,
+        STEP, run.execution_id, command.step_name,
         value=Step(
             command.step_name, call_index, run.attempt.index, space.now, command.encoding, command.result
         ),
@@ -76,19 +78,22 @@ def put_step(space: Workspace, command: PutStep) -> StepStored | StepExisting:
             last_mutation_at=space.now,
         ),
         "step",
-        actor=actor_of(run, command),
+        Cause(actor_of(run, command), details=(("name", command.step_name),)),
         before=run.public_state,
-        details=(("name", command.step_name),),
     )
     return StepStored()
 
 
+HEADS: Final[IndexQuery[tuple[StepHead, ...]]] = IndexQuery("heads")
+"""All stored steps of an execution, in the order of their calls."""
+
+
 def heads_of(space: Workspace, execution_id: str) -> list[StepHead]:
     """Return the heads of all steps in the order of their calls, those that this group has written among them."""
-    heads = {head.name: head for head in space.get("heads", execution_id)}
-    for key in space.written("step", execution_id):
+    heads = {head.name: head for head in space.get(HEADS, execution_id)}
+    for key in space.written(STEP, execution_id):
         heads.pop(key[1], None)
-        step: Step | None = space.get("step", *key)
+        step = space.get(STEP, *key)
         if step is not None:
             heads[key[1]] = head_of(step)
     return sorted(heads.values(), key=lambda head: (head.call_index, head.name))
@@ -138,6 +143,9 @@ class ListSteps(ExecutionQuestion[StepPage], frozen=True, kw_only=True):
         checks.integer("max_bytes", self.max_bytes, 0, MAX_STEP_BYTES_IN_PAGE)
 
 
+STEPS: Final[IndexQuery[tuple[StepHead, ...]]] = IndexQuery("steps")
+
+
 @step(ListSteps)
 def list_steps(space: Workspace, question: ListSteps) -> StepPage:
     """Return a page of stored steps; one more than was asked for says that there is a next page.
@@ -145,10 +153,10 @@ def list_steps(space: Workspace, question: ListSteps) -> StepPage:
     Results are read for those alone whose results fit.
     """
     run = space.execution(question.execution_id)
-    heads: tuple[StepHead, ...] = space.get("steps", run.execution_id, *question.after, question.limit + 1)
+    heads = space.get(STEPS, run.execution_id, *question.after, question.limit + 1)
     shown = heads[: question.limit]
     fitting = first_that_fit(shown, question.max_bytes) if question.max_bytes else []
-    found: list[Step | None] = space.several("step", ((run.execution_id, each.name) for each in fitting))
+    found = space.several(STEP, ((run.execution_id, each.name) for each in fitting))
     results = {each.name: each.result for each in found if each is not None}
     last = shown[-1] if len(heads) > len(shown) else None
     return StepPage(
@@ -172,5 +180,5 @@ class GetStep(ExecutionQuestion[StepView | None], frozen=True, kw_only=True):
 def get_step(space: Workspace, question: GetStep) -> StepView | None:
     """Return one stored step."""
     run = space.execution(question.execution_id)
-    found: Step | None = space.get("step", run.execution_id, question.step_name)
+    found = space.get(STEP, run.execution_id, question.step_name)
     return None if found is None else step_view(found)

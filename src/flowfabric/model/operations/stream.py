@@ -26,6 +26,7 @@ from flowfabric.model.machine.group import step
 from flowfabric.model.machine.holding import adopt_fence, holds
 from flowfabric.model.machine.workspace import Workspace
 from flowfabric.model.merge_patch import apply_patch, patch_kind
+from flowfabric.model.record_kinds import EXECUTION, STREAM, SUMMARY, IndexQuery
 from flowfabric.model.records import VERSION, Execution, Frame, LeaseStart, Stream, Summary
 from flowfabric.model.state import Ownership, Phase
 
@@ -110,10 +111,10 @@ def append_frames(space: Workspace, command: AppendFrames) -> tuple[Appended, ..
     """Append frames to the stream of the running attempt, all or none. Not told in the history."""
     run = _owned(space, command)
     place = (run.execution_id, run.attempt.index)
-    before: Stream | None = space.get("stream", *place) if run.has_stream else None
+    before = space.get(STREAM, *place) if run.has_stream else None
     stream = _opened(before, run, space.now)
     modes = [frame_mode(frame.mode) for frame in command.frames]
-    summary: Summary | None = space.get("summary", *place) if "summary" in modes else None
+    summary = space.get(SUMMARY, *place) if "summary" in modes else None
     frames: list[Frame] = []
     answers: list[Appended] = []
     for sent, mode in zip(command.frames, modes, strict=True):
@@ -127,7 +128,7 @@ def append_frames(space: Workspace, command: AppendFrames) -> tuple[Appended, ..
         answers.append(Appended(entry_id(stream.last_ms, stream.last_seq), stream.frame_count, version))
     _write(space, run, before, stream, frames)
     if summary is not None:
-        space.put("summary", *place, value=summary)
+        space.put(SUMMARY, *place, value=summary)
     return tuple(answers)
 
 
@@ -138,7 +139,7 @@ def forgotten(stream: Stream, now: int) -> bool:
 
 def _owned(space: Workspace, command: AppendFrames) -> Execution:
     """Let only the lease holder pass. A lease that has run out is left for others to mark."""
-    run: Execution | None = space.get("execution", command.execution_id)
+    run = space.get(EXECUTION, command.execution_id)
     if run is None:
         raise refuse("stream_closed")
     fence = adopt_fence(run, command, override=False)
@@ -235,7 +236,7 @@ def _write(
     place = (run.execution_id, run.attempt.index)
     if before is None:
         space.touch(replace(run, has_stream=True))
-    space.put("stream", *place, value=stream)
+    space.put(STREAM, *place, value=stream)
     for frame in frames:
         # What the same call has pushed out again need not be stored first.
         if frame.number >= stream.first:
@@ -329,15 +330,18 @@ def _position(field: str, cursor: str, *, upper: bool = False) -> Position:
     return _BEGIN if kind == "start" else _END
 
 
+FRAMES: Final[IndexQuery[tuple[Frame, ...]]] = IndexQuery("frames")
+
+
 def _frames(space: Workspace, question: ReadStream | TailStream, low: Position, high: Position) -> StreamPage:
     run = space.execution(question.execution_id)
     place = (run.execution_id, question.attempt_index)
-    stream: Stream | None = space.get("stream", *place)
+    stream = space.get(STREAM, *place)
     if stream is None:
         return StreamPage(())
     frames: tuple[Frame, ...] = ()
     if not forgotten(stream, space.now):
-        frames = space.get("frames", *place, *low, *high, question.count)
+        frames = space.get(FRAMES, *place, *low, *high, question.count)
     shown = tuple(
         FrameView(entry_id(frame.ms, frame.seq), frame)
         for frame in frames
@@ -372,7 +376,7 @@ class ReadSummary(ExecutionQuestion[SummaryView | None], frozen=True, kw_only=Tr
 def read_summary(space: Workspace, question: ReadSummary) -> SummaryView | None:
     """Return the summary document of one attempt."""
     run = space.execution(question.execution_id)
-    found: Summary | None = space.get("summary", run.execution_id, question.attempt_index)
+    found = space.get(SUMMARY, run.execution_id, question.attempt_index)
     if found is None:
         return None
     return SummaryView(

@@ -34,8 +34,8 @@ from flowfabric.model.machine.suspension import (
     satisfying,
     wait_details,
 )
-from flowfabric.model.machine.workspace import Workspace
-from flowfabric.model.operations.access_secret import KEYRING, keyring
+from flowfabric.model.machine.workspace import Cause, Workspace
+from flowfabric.model.operations.access_secret import KEYRING_REQUEST, keyring
 from flowfabric.model.operations.suspend_waitpoint import (
     NEVER_USED,
     OpenWaitpoint,
@@ -44,10 +44,11 @@ from flowfabric.model.operations.suspend_waitpoint import (
     require_unused,
     without_pending,
 )
+from flowfabric.model.record_kinds import IDEMPOTENCY, SIGNAL, STEP, SUSPENSION, WAITPOINT, Key
 from flowfabric.model.records import VERSION, Execution, Memo, Signal, Suspension, Waitpoint
 from flowfabric.model.state import Blocking
 from flowfabric.model.tokens import mint
-from flowfabric.model.transitions import T18, T19, move
+from flowfabric.model.transitions import ALREADY_SATISFIED, SUSPENDED, move
 from flowfabric.model.views import SignalView
 
 TIMEOUT_BEHAVIORS = ("fail", "cancel", "expire", "auto_resume_with_timeout_signal", "auto_resume", "escalate")
@@ -165,17 +166,17 @@ class Suspend(HolderCommand[Suspended | SatisfiedAtOnce], frozen=True, kw_only=T
 
     def needs(self) -> tuple[Need, ...]:
         """The execution, its suspension, the keys, its waitpoints, and what the idempotency key remembers."""
-        needs: tuple[Need, ...] = (*super().needs(), ("suspension", (self.execution_id,)), KEYRING)
+        needs: tuple[Need, ...] = (*super().needs(), (SUSPENSION, (self.execution_id,)), KEYRING_REQUEST)
         if self.idempotency_key:
-            needs = (*needs, suspend_memo(self.execution_id, self.idempotency_key))
+            needs = (*needs, (IDEMPOTENCY, suspend_memo(self.execution_id, self.idempotency_key)))
         if self.step_name:
-            needs = (*needs, ("step", (self.execution_id, self.step_name)))
-        return needs + tuple(("waitpoint", (self.execution_id, b.waitpoint_id)) for b in self.waitpoints)
+            needs = (*needs, (STEP, (self.execution_id, self.step_name)))
+        return needs + tuple((WAITPOINT, (self.execution_id, b.waitpoint_id)) for b in self.waitpoints)
 
 
-def suspend_memo(execution_id: str, key: str) -> Need:
+def suspend_memo(execution_id: str, key: str) -> Key:
     """Name the memo of a suspension key."""
-    return "memo", ("suspend", execution_id, key)
+    return ("suspend", execution_id, key)
 
 
 AUTO_RESUME: Final = "auto_resume_with_timeout_signal"
@@ -212,9 +213,9 @@ def suspend(space: Workspace, command: Suspend) -> Suspended | SatisfiedAtOnce:
         signals = _set_aside(space, run, command, suspension)
     else:
         suspension, waitpoints, signals = _go_on(space, run, command, suspension, primary, closer)
-    space.put("suspension", run.execution_id, value=suspension)
+    space.put(SUSPENSION, run.execution_id, value=suspension)
     for waitpoint in waitpoints:
-        space.put("waitpoint", run.execution_id, waitpoint.waitpoint_id, value=waitpoint)
+        space.put(WAITPOINT, run.execution_id, waitpoint.waitpoint_id, value=waitpoint)
     answer = Answer(suspension.suspension_id, tuple(map(_opened, waitpoints)), closer is not None, signals)
     _remember(space, command, answer, suspension.timeout_at)
     return answer.outcome()
@@ -234,7 +235,7 @@ def _check_free(space: Workspace, run: Execution, command: Suspend) -> None:
     if (
         command.step_name
         and run.step_count >= MAX_STEPS
-        and space.get("step", run.execution_id, command.step_name) is None
+        and space.get(STEP, run.execution_id, command.step_name) is None
     ):
         raise refuse("step_limit_exceeded", str(MAX_STEPS))
 
@@ -286,7 +287,7 @@ def bind(space: Workspace, run: Execution, command: Suspend, timeout_at: int) ->
 
 def _usable(space: Workspace, run: Execution, command: Suspend) -> Waitpoint:
     binding = command.waitpoints[0]
-    waitpoint: Waitpoint | None = space.get("waitpoint", run.execution_id, binding.waitpoint_id)
+    waitpoint = space.get(WAITPOINT, run.execution_id, binding.waitpoint_id)
     if waitpoint is None:
         raise refuse("waitpoint_not_found", field="waitpoints")
     if waitpoint.state != "pending":
@@ -325,7 +326,7 @@ def _offer_buffered(
     condition: Condition = suspension.condition
     matched = 0
     closer: Signal | None = None
-    for signal in space.children("signal", run.execution_id, waitpoint.waitpoint_id):
+    for signal in space.children(SIGNAL, run.execution_id, waitpoint.waitpoint_id):
         condition, effect = offer_signal(condition, waitpoint, signal)
         matched += effect in MATCHED
         if effect == SATISFIED:
@@ -338,16 +339,20 @@ def _offer_buffered(
 def _set_aside(
     space: Workspace, run: Execution, command: Suspend, suspension: Suspension
 ) -> tuple[SignalView, ...]:
-    aside = set_aside(space, run, T18, suspension.suspension_id)
+    aside = set_aside(space, run, SUSPENDED, suspension.suspension_id)
     aside.current_suspension_id = suspension.suspension_id
     aside.current_waitpoint_id = suspension.waitpoint_id
     aside.suspension_timeout_at = suspension.timeout_at
     aside.blocking_reason = BLOCKING.get(suspension.reason_code, Blocking.SIGNAL)
     aside.pending_waitpoints = without_pending(run, suspension.waitpoint_id)
     space.put_execution(
-        aside, T18.event, actor=actor_of(run, command), before=run.public_state, reason=suspension.reason_code,
-        details=(*lease_details(run), *wait_details(suspension)),
-    )  # fmt: skip
+        aside,
+        SUSPENDED.event,
+        Cause(
+            actor_of(run, command), suspension.reason_code, (*lease_details(run), *wait_details(suspension))
+        ),
+        before=run.public_state,
+    )
     return ()
 
 
@@ -367,13 +372,15 @@ def _go_on(
         waitpoint, state="closed", satisfied_at=space.now, closed_at=space.now, close_reason="resumed"
     )
     went_on = move(
-        keep_wait(space, run, suspension), T19, space.now,
+        keep_wait(space, run, suspension), ALREADY_SATISFIED, space.now,
         pending_waitpoints=without_pending(run, suspension.waitpoint_id),
     )  # fmt: skip
     space.put_execution(
-        went_on, T19.event, actor=actor_of(run, command), before=run.public_state,
-        reason=suspension.reason_code, details=wait_details(suspension),
-    )  # fmt: skip
+        went_on,
+        ALREADY_SATISFIED.event,
+        Cause(actor_of(run, command), suspension.reason_code, wait_details(suspension)),
+        before=run.public_state,
+    )
     return suspension, (waitpoint,), satisfying(space, run, suspension)
 
 
@@ -400,8 +407,8 @@ def _opened(waitpoint: Waitpoint) -> OpenWaitpoint:
 def _remembered(space: Workspace, command: Suspend) -> Answer | None:
     if not command.idempotency_key:
         return None
-    kind, key = suspend_memo(command.execution_id, command.idempotency_key)
-    memo: Memo | None = space.get(kind, *key)
+    key = suspend_memo(command.execution_id, command.idempotency_key)
+    memo = space.get(IDEMPOTENCY, *key)
     if memo is None or memo.expires_at <= space.now:
         return None
     return msgpack.decode(memo.value, type=Answer)
@@ -413,5 +420,5 @@ def _remember(space: Workspace, command: Suspend, answer: Answer, timeout_at: in
     kept = SUSPEND_MEMO_MAX_MS
     if timeout_at:
         kept = min(max(timeout_at - space.now, 0) + SUSPEND_MEMO_GRACE_MS, kept)
-    kind, key = suspend_memo(command.execution_id, command.idempotency_key)
-    space.put(kind, *key, value=Memo(msgpack.encode(answer), min(space.now + kept, MAX_INT)))
+    key = suspend_memo(command.execution_id, command.idempotency_key)
+    space.put(IDEMPOTENCY, *key, value=Memo(msgpack.encode(answer), min(space.now + kept, MAX_INT)))

@@ -11,6 +11,7 @@ from flowfabric.model.limits import MAX_INT
 from flowfabric.model.machine.group import step
 from flowfabric.model.machine.suspension import end_suspension, open_suspension
 from flowfabric.model.machine.workspace import Workspace
+from flowfabric.model.record_kinds import SUSPENSION
 from flowfabric.model.records import Suspension
 from flowfabric.model.state import Phase, Public
 
@@ -33,7 +34,7 @@ class ResumeExecution(ExecutionCommand[Resumed], frozen=True, kw_only=True):
 
     def needs(self) -> tuple[Need, ...]:
         """The execution and its suspension."""
-        return (*super().needs(), ("suspension", (self.execution_id,)))
+        return (*super().needs(), (SUSPENSION, (self.execution_id,)))
 
 
 @step(ResumeExecution)
@@ -59,5 +60,4 @@ class GetSuspension(ExecutionQuestion[Suspension | None], frozen=True, kw_only=T
 def get_suspension(space: Workspace, question: GetSuspension) -> Suspension | None:
     """Return the current or last suspension."""
     run = space.execution(question.execution_id)
-    suspension: Suspension | None = space.get("suspension", run.execution_id)
-    return suspension
+    return space.get(SUSPENSION, run.execution_id)

@@ -24,8 +24,9 @@ from flowfabric.model.limits import (
 from flowfabric.model.machine.closing import close_waitpoints, waitpoints_of
 from flowfabric.model.machine.group import step
 from flowfabric.model.machine.holding import actor_of, hold
-from flowfabric.model.machine.workspace import Workspace
-from flowfabric.model.operations.access_secret import KEYRING, keyring
+from flowfabric.model.machine.workspace import Cause, Workspace
+from flowfabric.model.operations.access_secret import KEYRING_REQUEST, keyring
+from flowfabric.model.record_kinds import SIGNAL, SUSPENSION, WAITPOINT
 from flowfabric.model.records import VERSION, Execution, Suspension, Waitpoint
 from flowfabric.model.redaction import redact, shown, shown_text
 from flowfabric.model.state import Phase
@@ -84,7 +85,7 @@ class CreateWaitpoint(HolderCommand[WaitpointCreated], frozen=True, kw_only=True
 
     def needs(self) -> tuple[Need, ...]:
         """The execution, the keys, and a waitpoint of that id."""
-        return (*super().needs(), KEYRING, ("waitpoint", (self.execution_id, self.waitpoint_id)))
+        return (*super().needs(), KEYRING_REQUEST, (WAITPOINT, (self.execution_id, self.waitpoint_id)))
 
 
 @step(CreateWaitpoint)
@@ -102,13 +103,17 @@ def create_waitpoint(space: Workspace, command: CreateWaitpoint) -> WaitpointCre
         VERSION, command.waitpoint_id, run.attempt.index, command.waitpoint_key, token, "pending", space.now,
         expires_at=expires_at, message=command.message, details=command.details,
     )  # fmt: skip
-    space.put("waitpoint", run.execution_id, command.waitpoint_id, value=waitpoint)
+    space.put(WAITPOINT, run.execution_id, command.waitpoint_id, value=waitpoint)
     pending = (*run.pending_waitpoints, (command.waitpoint_id, expires_at))
     space.put_execution(
-        replace(run, pending_waitpoints=pending, last_mutation_at=space.now), "waitpoint_created",
-        actor=actor_of(run, command), before=run.public_state,
-        details=(("waitpoint_id", command.waitpoint_id), ("waitpoint_key", command.waitpoint_key)),
-    )  # fmt: skip
+        replace(run, pending_waitpoints=pending, last_mutation_at=space.now),
+        "waitpoint_created",
+        Cause(
+            actor_of(run, command),
+            details=(("waitpoint_id", command.waitpoint_id), ("waitpoint_key", command.waitpoint_key)),
+        ),
+        before=run.public_state,
+    )
     return WaitpointCreated(OpenWaitpoint(command.waitpoint_id, command.waitpoint_key, token))
 
 
@@ -132,7 +137,7 @@ class CloseWaitpoint(ExecutionCommand[WaitpointClosed], frozen=True, kw_only=Tru
 
     def needs(self) -> tuple[Need, ...]:
         """The execution and the waitpoint."""
-        return (*super().needs(), ("waitpoint", (self.execution_id, self.waitpoint_id)))
+        return (*super().needs(), (WAITPOINT, (self.execution_id, self.waitpoint_id)))
 
 
 NEVER_USED: Final = "never_committed"
@@ -143,7 +148,7 @@ NEVER_USED: Final = "never_committed"
 def close_waitpoint(space: Workspace, command: CloseWaitpoint) -> WaitpointClosed:
     """Close a pending waitpoint; one that belongs to a suspension ends with it."""
     run = space.execution(command.execution_id)
-    waitpoint: Waitpoint | None = space.get("waitpoint", run.execution_id, command.waitpoint_id)
+    waitpoint = space.get(WAITPOINT, run.execution_id, command.waitpoint_id)
     if waitpoint is None:
         raise refuse("waitpoint_not_found", field="waitpoint_id")
     if waitpoint.state == "closed":
@@ -163,9 +168,11 @@ def drop_pending(
     for waitpoint_id in waitpoint_ids:
         rest = without_pending(run, waitpoint_id)
         run = space.put_execution(
-            replace(run, pending_waitpoints=rest, last_mutation_at=space.now), "waitpoint_closed",
-            actor=actor, before=run.public_state, reason=reason, details=(("waitpoint_id", waitpoint_id),),
-        )  # fmt: skip
+            replace(run, pending_waitpoints=rest, last_mutation_at=space.now),
+            "waitpoint_closed",
+            Cause(actor, reason, (("waitpoint_id", waitpoint_id),)),
+            before=run.public_state,
+        )
     return run
 
 
@@ -176,17 +183,17 @@ def without_pending(run: Execution, waitpoint_id: str) -> tuple[tuple[str, int],
 
 def require_unused(space: Workspace, run: Execution, waitpoint_id: str) -> None:
     """Refuse a waitpoint id that an open waitpoint has."""
-    known: Waitpoint | None = space.get("waitpoint", run.execution_id, waitpoint_id)
+    known = space.get(WAITPOINT, run.execution_id, waitpoint_id)
     if known is not None and known.state != "closed":
         raise refuse("waitpoint_already_exists", field="waitpoint_id")
 
 
 def forget_signals(space: Workspace, run: Execution, waitpoint_id: str) -> None:
     """Drop what a closed waitpoint of the same id has received: it says nothing to the new one."""
-    known: Waitpoint | None = space.get("waitpoint", run.execution_id, waitpoint_id)
+    known = space.get(WAITPOINT, run.execution_id, waitpoint_id)
     if known is not None and known.signal_count:
-        for signal in space.children("signal", run.execution_id, waitpoint_id):
-            space.put("signal", run.execution_id, waitpoint_id, signal.number, value=None)
+        for signal in space.children(SIGNAL, run.execution_id, waitpoint_id):
+            space.put(SIGNAL, run.execution_id, waitpoint_id, signal.number, value=None)
 
 
 class ReadToken(ExecutionQuestion[str | None], frozen=True, kw_only=True):
@@ -204,7 +211,7 @@ class ReadToken(ExecutionQuestion[str | None], frozen=True, kw_only=True):
 def read_token(space: Workspace, question: ReadToken) -> str | None:
     """Return the token of a waitpoint that signals may still reach."""
     run = space.execution(question.execution_id)
-    waitpoint: Waitpoint | None = space.get("waitpoint", run.execution_id, question.waitpoint_id)
+    waitpoint = space.get(WAITPOINT, run.execution_id, question.waitpoint_id)
     return waitpoint.token if waitpoint is not None and is_open(waitpoint, space.now) else None
 
 
@@ -258,7 +265,7 @@ FEWEST: Final = 17
 def list_waitpoints(space: Workspace, question: ListWaitpoints) -> WaitpointPage:
     """Return the open waitpoints of one execution. Its records name them; closed ones are not looked at."""
     run = space.execution(question.execution_id)
-    suspension: Suspension | None = space.get("suspension", run.execution_id)
+    suspension = space.get(SUSPENSION, run.execution_id)
     named = {waitpoint_id for waitpoint_id, _ in run.pending_waitpoints}
     if suspension is not None and run.lifecycle_phase is Phase.SUSPENDED:
         named.update(waitpoints_of(suspension))
@@ -268,7 +275,7 @@ def list_waitpoints(space: Workspace, question: ListWaitpoints) -> WaitpointPage
     at_once = max(limit + 1, FEWEST)  # one more than was asked for tells that there are more
     for at in range(0, len(ids), at_once):
         keys = ((run.execution_id, waitpoint_id) for waitpoint_id in ids[at : at + at_once])
-        found: list[Waitpoint | None] = space.several("waitpoint", keys)
+        found = space.several(WAITPOINT, keys)
         open_ones += [each for each in found if each is not None and is_open(each, space.now)]
         if len(open_ones) > limit:
             break

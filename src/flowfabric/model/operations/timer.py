@@ -2,36 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from flowfabric.model import checks
-from flowfabric.model.command import ExecutionCommand, Need, Page, Question
+from flowfabric.model.command import Command, ExecutionCommand, Need, Page, Question
 from flowfabric.model.errors import invalid
-from flowfabric.model.indexes import deadlines
+from flowfabric.model.indexes import DueEntry, deadlines
 from flowfabric.model.limits import MAX_INT
 from flowfabric.model.machine.closing import waitpoints_of
-from flowfabric.model.machine.ending import finish
+from flowfabric.model.machine.ending import Ending, finish
 from flowfabric.model.machine.group import step
 from flowfabric.model.machine.holding import TIMER, lose_lease
 from flowfabric.model.machine.suspension import end_suspension, open_suspension
-from flowfabric.model.machine.workspace import Workspace
-from flowfabric.model.operations.finish import promote_if_due, schedule_retry
+from flowfabric.model.machine.workspace import Cause, Workspace
+from flowfabric.model.operations.finish import Failure, promote_if_due, schedule_retry
 from flowfabric.model.operations.lease import AlreadySatisfied
 from flowfabric.model.operations.suspend import AUTO_RESUME
 from flowfabric.model.operations.suspend_waitpoint import NEVER_USED, drop_pending
 from flowfabric.model.policy import may_retry
-from flowfabric.model.records import Execution, Suspension, Waitpoint
+from flowfabric.model.record_kinds import EXECUTION, SUSPENSION, WAITPOINT, IndexQuery, RecordKind
+from flowfabric.model.records import Execution, Suspension
 from flowfabric.model.state import Eligibility, Ownership, Phase
-from flowfabric.model.transitions import T8, T8_DEAD, T22_CANCEL, T22_EXPIRE, T22_FAIL, T23, T25, move
+from flowfabric.model.transitions import (
+    ESCALATED,
+    EXPIRED,
+    LEASE_EXPIRED,
+    SUSPENSION_CANCELLED,
+    SUSPENSION_EXPIRED,
+    SUSPENSION_FAILED,
+    WORKER_DIED,
+    move,
+)
 
 
 class DuePage(Page, frozen=True):
-    """Executions for which something is due, the earliest first, and when the next thing is."""
+    """What is due, the earliest first, and when the next thing is."""
 
-    runs: tuple[Execution, ...]
+    entries: tuple[DueEntry, ...]
     next_due_at: int
     """The earliest time after `before`; 0 when there is none."""
 
@@ -51,16 +62,24 @@ class ReadDue(Question[DuePage], frozen=True, kw_only=True):
         checks.integer("limit", self.limit, 1, MAX_INT)
 
 
+DUE: Final[IndexQuery[tuple[tuple[DueEntry, ...], int]]] = IndexQuery("due")
+
+
 @step(ReadDue)
 def read_due(space: Workspace, question: ReadDue) -> DuePage:
-    """Return the executions for which something is due."""
+    """Return what is due."""
     before = space.now if question.before is None else question.before
-    runs, next_due_at = space.get("due", before, question.limit)
-    return DuePage(runs, next_due_at)
+    entries, next_due_at = space.get(DUE, before, question.limit)
+    return DuePage(entries, next_due_at)
 
 
-def due_commands(run: Execution, now: int) -> list[ExecutionCommand[Any]]:
-    """Name the commands whose time has come for an execution, the earliest first."""
+def due_commands(entry: DueEntry, now: int) -> list[Command[Any]]:
+    """Return the commands that do what is due for an entry, the earliest first."""
+    return DUE_COMMANDS[entry.kind](entry.record, now)
+
+
+def execution_commands(run: Execution, now: int) -> list[Command[Any]]:
+    """Return the commands that do what is due for an execution, the earliest first."""
     due = sorted(entry for entry in deadlines(run) if entry[0] <= now)
     return [_COMMANDS[what](run.execution_id) for what in dict.fromkeys(what for _, what in due)]
 
@@ -76,13 +95,13 @@ class MarkLeaseExpired(ExecutionCommand[MarkedExpired | AlreadySatisfied], froze
 @step(MarkLeaseExpired)
 def mark_lease_expired(space: Workspace, command: MarkLeaseExpired) -> MarkedExpired | AlreadySatisfied:
     """T8: a lease that has run out."""
-    run: Execution | None = space.get("execution", command.execution_id)
+    run = space.get(EXECUTION, command.execution_id)
     if why := _no_lease(run):
         return AlreadySatisfied(why)
     assert run is not None
     if run.lease_expires_at > space.now:
         return AlreadySatisfied("not_yet_expired")
-    lose_lease(space, run, T8, "expired", actor=TIMER)
+    lose_lease(space, run, LEASE_EXPIRED, "expired", actor=TIMER)
     return MarkedExpired()
 
 
@@ -95,13 +114,13 @@ class LoseDeadLease(ExecutionCommand[MarkedExpired | AlreadySatisfied], frozen=T
 @step(LoseDeadLease)
 def lose_dead_lease(space: Workspace, command: LoseDeadLease) -> MarkedExpired | AlreadySatisfied:
     """T8: the lease of a worker that was marked dead, if that worker still holds it."""
-    run: Execution | None = space.get("execution", command.execution_id)
+    run = space.get(EXECUTION, command.execution_id)
     if why := _no_lease(run):
         return AlreadySatisfied(why)
     assert run is not None
     if run.current_worker_instance_id != command.worker_instance_id:
         return AlreadySatisfied("held_by_another")
-    lose_lease(space, run, T8_DEAD, "worker_dead", actor=command.actor or TIMER)
+    lose_lease(space, run, WORKER_DIED, "worker_dead", actor=command.actor or TIMER)
     return MarkedExpired()
 
 
@@ -129,7 +148,7 @@ class PromoteDelayed(ExecutionCommand[Swept], frozen=True, kw_only=True):
 @step(PromoteDelayed)
 def promote_delayed(space: Workspace, command: PromoteDelayed) -> Swept:
     """T3: delayed work whose time has come."""
-    run: Execution | None = space.get("execution", command.execution_id)
+    run = space.get(EXECUTION, command.execution_id)
     if run is None:
         return Swept("not_found_cleaned")
     if run.lifecycle_phase is not Phase.RUNNABLE:
@@ -156,7 +175,7 @@ class ExpireExecution(ExecutionCommand[Swept], frozen=True, kw_only=True):
 @step(ExpireExecution)
 def expire_execution(space: Workspace, command: ExpireExecution) -> Swept:
     """T14, T25: an attempt timeout is a failure that may be retried; a deadline ends the execution."""
-    run: Execution | None = space.get("execution", command.execution_id)
+    run = space.get(EXECUTION, command.execution_id)
     if run is None:
         return Swept("not_found_cleaned")
     if run.lifecycle_phase is Phase.TERMINAL:
@@ -166,13 +185,22 @@ def expire_execution(space: Workspace, command: ExpireExecution) -> Swept:
     if not due_at or due_at > space.now:
         return Swept("not_yet_due", run.public_state)
     if attempt_timeout and may_retry(run.policy, "timeout", run.retry_count):
-        retried = schedule_retry(space, run, actor=TIMER, reason=command.reason, category="timeout")
+        retried = schedule_retry(space, run, Failure(reason=command.reason, category="timeout"), actor=TIMER)
         return Swept("retry_scheduled", retried.public_state)
     category = "timeout" if attempt_timeout else ""
     ended = finish(
-        space, run, T25, actor=TIMER, reason=command.reason, attempt_reason=command.reason, category=category,
-        suspension_reason=f"expired:{command.reason}", failure_reason=command.reason, failure_category=category,
-    )  # fmt: skip
+        space,
+        run,
+        EXPIRED,
+        Ending(
+            actor=TIMER,
+            reason=command.reason,
+            attempt_reason=command.reason,
+            category=category,
+            suspension_reason=f"expired:{command.reason}",
+            changes={"failure_reason": command.reason, "failure_category": category},
+        ),
+    )
     return Swept("expired", ended.public_state)
 
 
@@ -181,16 +209,16 @@ class ExpireSuspension(ExecutionCommand[Swept], frozen=True, kw_only=True):
 
     def needs(self) -> tuple[Need, ...]:
         """The execution and its suspension."""
-        return (*super().needs(), ("suspension", (self.execution_id,)))
+        return (*super().needs(), (SUSPENSION, (self.execution_id,)))
 
 
-_ENDS: Final = {"fail": T22_FAIL, "cancel": T22_CANCEL, "expire": T22_EXPIRE}
+_ENDS: Final = {"fail": SUSPENSION_FAILED, "cancel": SUSPENSION_CANCELLED, "expire": SUSPENSION_EXPIRED}
 
 
 @step(ExpireSuspension)
 def expire_suspension(space: Workspace, command: ExpireSuspension) -> Swept:
     """T20, T22, T23: a suspension whose time is over does what it was told to do then."""
-    run: Execution | None = space.get("execution", command.execution_id)
+    run = space.get(EXECUTION, command.execution_id)
     if run is None:
         return Swept("not_found_cleaned")
     if run.lifecycle_phase is not Phase.SUSPENDED:
@@ -208,28 +236,38 @@ def expire_suspension(space: Workspace, command: ExpireSuspension) -> Swept:
         return Swept(behavior, _escalate(space, run, suspension).public_state)
     reason = f"suspension_timeout:{behavior}"
     ended = finish(
-        space, run, _ENDS[behavior], actor=TIMER, reason=reason, attempt_reason=reason, category="timeout",
-        suspension_reason=f"timed_out_{behavior}", failure_reason=reason, failure_category="timeout",
-    )  # fmt: skip
+        space,
+        run,
+        _ENDS[behavior],
+        Ending(
+            actor=TIMER,
+            reason=reason,
+            attempt_reason=reason,
+            category="timeout",
+            suspension_reason=f"timed_out_{behavior}",
+            changes={"failure_reason": reason, "failure_category": "timeout"},
+        ),
+    )
     return Swept(behavior, ended.public_state)
 
 
 def _escalate(space: Workspace, run: Execution, suspension: Suspension) -> Execution:
     """T23: wait on without a time, for an operator; signals still count."""
     waiting = replace(suspension, timeout_at=0, reason_code="waiting_for_operator_review")
-    space.put("suspension", run.execution_id, value=waiting)
+    space.put(SUSPENSION, run.execution_id, value=waiting)
     keys = [(run.execution_id, waitpoint_id) for waitpoint_id in waitpoints_of(suspension)]
-    waitpoints: list[Waitpoint] = space.several("waitpoint", keys)
+    waitpoints = space.several(WAITPOINT, keys)
     for waitpoint in waitpoints:
+        assert waitpoint is not None
         # They expired with the timeout, which is no more.
-        space.put(
-            "waitpoint", run.execution_id, waitpoint.waitpoint_id, value=replace(waitpoint, expires_at=0)
-        )
-    escalated = move(run, T23, space.now, suspension_timeout_at=0)
+        space.put(WAITPOINT, run.execution_id, waitpoint.waitpoint_id, value=replace(waitpoint, expires_at=0))
+    escalated = move(run, ESCALATED, space.now, suspension_timeout_at=0)
     return space.put_execution(
-        escalated, T23.event, actor=TIMER, before=run.public_state,
-        details=(("suspension_id", suspension.suspension_id),),
-    )  # fmt: skip
+        escalated,
+        ESCALATED.event,
+        Cause(TIMER, details=(("suspension_id", suspension.suspension_id),)),
+        before=run.public_state,
+    )
 
 
 class ExpireWaitpoints(ExecutionCommand[Swept], frozen=True, kw_only=True):
@@ -239,7 +277,7 @@ class ExpireWaitpoints(ExecutionCommand[Swept], frozen=True, kw_only=True):
 @step(ExpireWaitpoints)
 def expire_waitpoints(space: Workspace, command: ExpireWaitpoints) -> Swept:
     """Close pending waitpoints whose time is over."""
-    run: Execution | None = space.get("execution", command.execution_id)
+    run = space.get(EXECUTION, command.execution_id)
     if run is None:
         return Swept("not_found_cleaned")
     over = tuple(waitpoint_id for waitpoint_id, at in run.pending_waitpoints if at <= space.now)
@@ -255,14 +293,14 @@ class Purge(ExecutionCommand[Swept], frozen=True, kw_only=True):
 @step(Purge)
 def purge(space: Workspace, command: Purge) -> Swept:
     """Delete an ended execution, and all that belongs to it, when its own retention is over."""
-    run: Execution | None = space.get("execution", command.execution_id)
+    run = space.get(EXECUTION, command.execution_id)
     if run is None:
         return Swept("not_found_cleaned")
     if run.lifecycle_phase is not Phase.TERMINAL:
         return Swept("not_terminal", run.public_state)
     if run.completed_at + run.retention_ms > space.now:
         return Swept("not_yet_due", run.public_state)
-    space.put("execution", run.execution_id, value=None)
+    space.put(EXECUTION, run.execution_id, value=None)
     space.emit("purge", run.execution_id, value=run)
     return Swept("purged")
 
@@ -276,3 +314,9 @@ _COMMANDS: dict[str, Any] = {
     "waitpoint": lambda execution_id: ExpireWaitpoints(execution_id=execution_id),
     "retention": lambda execution_id: Purge(execution_id=execution_id),
 }
+
+
+DUE_COMMANDS: Final[dict[RecordKind[Any], Callable[[Any, int], list[Command[Any]]]]] = {
+    EXECUTION: execution_commands,
+}
+"""By kind of record: which commands do what is due for it."""

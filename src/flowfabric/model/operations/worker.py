@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -13,6 +15,7 @@ from flowfabric.model.limits import LIVENESS_MS, MAX_LANES_PER_CLAIM, MAX_LIVENE
 from flowfabric.model.machine.group import step
 from flowfabric.model.machine.workspace import Workspace
 from flowfabric.model.presence import alive, expires_at, presence, presence_key, unwritten
+from flowfabric.model.record_kinds import WORKER, IndexQuery
 from flowfabric.model.records import VERSION, Worker
 
 
@@ -28,7 +31,7 @@ class _WorkerCommand(Command[object], frozen=True, kw_only=True):
 
     def needs(self) -> tuple[Need, ...]:
         """The worker."""
-        return (("worker", (self.namespace, self.worker_instance_id)),)
+        return ((WORKER, (self.namespace, self.worker_instance_id)),)
 
 
 class Registered(Struct, frozen=True):
@@ -126,7 +129,7 @@ def mark_worker_dead(space: Workspace, command: MarkWorkerDead) -> Marked | NotR
 
 def _living(space: Workspace, command: RegisterWorker | HeartbeatWorker | MarkWorkerDead) -> Worker | None:
     key = (command.namespace, command.worker_instance_id)
-    known: Worker | None = space.get("worker", *key)
+    known = space.get(WORKER, *key)
     for claim in unwritten((effect.key, effect.value) for effect in space.effects if effect.kind == "seen"):
         if presence_key(claim) == key:  # earlier in the same group
             known = presence(claim, known, space.now) or known
@@ -137,7 +140,7 @@ def _write(
     space: Workspace, command: RegisterWorker | HeartbeatWorker | MarkWorkerDead, worker: Worker | None
 ) -> None:
     """Write a worker down by name; what claims of the same group have told of it is part of that."""
-    space.put("worker", command.namespace, command.worker_instance_id, value=worker)
+    space.put(WORKER, command.namespace, command.worker_instance_id, value=worker)
     space.emit("seen", command.namespace, command.worker_instance_id)
 
 
@@ -156,10 +159,12 @@ class ListWorkers(NamespaceQuestion[tuple[Worker, ...]], frozen=True, kw_only=Tr
             checks.text("after", part, max_bytes=MAX_NAME_BYTES, empty=True)
 
 
+WORKERS: Final[IndexQuery[tuple[Worker, ...]]] = IndexQuery("workers")
+
+
 @step(ListWorkers)
 def list_workers(space: Workspace, question: ListWorkers) -> tuple[Worker, ...]:
     """Return a page of the workers that live now."""
     namespace, instance = question.after
     after = (question.namespace or namespace, instance)
-    workers: tuple[Worker, ...] = space.get("workers", question.namespace, *after, question.limit)
-    return workers
+    return space.get(WORKERS, question.namespace, *after, question.limit)

@@ -11,6 +11,7 @@ from msgspec import Struct
 from flowfabric.model.checks import missing_capabilities
 from flowfabric.model.machine.workspace import Workspace
 from flowfabric.model.presence import DEFAULT_NAMESPACE, Group, Serving
+from flowfabric.model.record_kinds import IndexQuery
 from flowfabric.model.records import Execution, Lane
 from flowfabric.model.state import Blocking, Eligibility
 from flowfabric.model.times import moment, span
@@ -67,10 +68,13 @@ class Crew(NamedTuple):
         return sorted({kind for group in self.groups for kind in group.kinds})
 
 
+SERVING: Final[IndexQuery[Serving]] = IndexQuery("serving")
+
+
 def crew_of(space: Workspace, run: Execution) -> Crew:
     """Look at the workers of its own namespace, and at those that are bound to none."""
     names = dict.fromkeys((run.namespace, DEFAULT_NAMESPACE))
-    found: list[Serving] = space.several("serving", ((name, run.lane_id) for name in names))
+    found = space.several(SERVING, ((name, run.lane_id) for name in names))
     groups = tuple(group for serving in found for group in serving.groups)
     return Crew(groups, all(serving.whole for serving in found))
 

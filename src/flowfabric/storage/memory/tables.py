@@ -11,7 +11,8 @@ from typing import Any
 
 from flowfabric.model.command import Need
 from flowfabric.model.ids import FLOW, partition_in, partition_key
-from flowfabric.model.indexes import claimable, opens, placement, route_of, score
+from flowfabric.model.indexes import DUE_AT, DueEntry, claimable, opens, placement, route_of
+from flowfabric.model.lane_order import lane_position
 from flowfabric.model.limits import FEED_AFTER_PURGE_MS
 from flowfabric.model.machine.workspace import Effect, Head, Wishes, Workspace
 from flowfabric.model.operations.read_list import (
@@ -27,13 +28,20 @@ from flowfabric.model.operations.read_list import (
     prefix_bounds,
 )
 from flowfabric.model.presence import MOST_GROUPS, Group, Serving, alive, presence, presence_key
+from flowfabric.model.record_kinds import (
+    EXECUTION,
+    IDEMPOTENCY,
+    LANE,
+    OWNED,
+    PAYLOAD,
+    STEP,
+    WAITPOINT,
+    WORKER,
+)
 from flowfabric.model.records import Event, Execution, Frame, Memo, Route, Worker
 from flowfabric.model.state import Public
 from flowfabric.model.views import StepHead, head_of
 from flowfabric.storage.base import Dump
-
-OWNED = ("payload", "result", "attempt", "suspension", "waitpoint", "signal", "stream", "summary", "step")
-"""Kinds whose keys begin with the execution that they belong to."""
 
 
 class Tables:
@@ -60,7 +68,7 @@ class Tables:
     @property
     def runs(self) -> list[Execution]:
         """All executions, in the order in which they came."""
-        return [self.records["execution"][key,] for key in self.order]
+        return [self.records[EXECUTION][key,] for key in self.order]
 
     # Loading.
 
@@ -79,11 +87,11 @@ class Tables:
             for run in self.runs
             if claimable(run) and route_of(run) == route and namespace in {"", run.namespace}
         ]
-        waiting.sort(key=lambda run: (score(run), run.execution_id))
+        waiting.sort(key=lane_position)
         best = waiting[:count]
         for run in best:
-            space.learn(("execution", (run.execution_id,)), run)
-            payload = ("payload", (run.execution_id,))
+            space.learn((EXECUTION, (run.execution_id,)), run)
+            payload = (PAYLOAD, (run.execution_id,))
             space.learn(payload, self._answer(payload))
         space.learn_head(head, [run.execution_id for run in best], len(waiting) <= count)
 
@@ -133,7 +141,7 @@ class Tables:
         return tuple(kept[:count])
 
     def _heads(self, execution_id: str) -> tuple[StepHead, ...]:
-        steps = (step for key, step in self.records["step"].items() if key[0] == execution_id)
+        steps = (step for key, step in self.records[STEP].items() if key[0] == execution_id)
         return tuple(sorted(map(head_of, steps), key=lambda head: (head.call_index, head.name)))
 
     def _steps(self, execution_id: str, call_index: int, name: str, limit: int) -> tuple[StepHead, ...]:
@@ -146,7 +154,7 @@ class Tables:
         found: list[Execution] = []
         last = 0
         for execution_id, place in ordered:
-            run = self.records["execution"][execution_id,]
+            run = self.records[EXECUTION][execution_id,]
             if not _beyond(question, place) or not driven(question, run):
                 continue
             if seen == question.limit * LOOK_AHEAD or len(found) == question.limit:
@@ -159,8 +167,8 @@ class Tables:
 
     def _queue(self, lane_id: str, after_score: int, after_id: str, limit: int) -> tuple[Execution, ...]:
         waiting = [run for run in self.runs if run.lane_id == lane_id and claimable(run)]
-        waiting.sort(key=lambda run: (score(run), run.execution_id))
-        later = [run for run in waiting if (score(run), run.execution_id) > (after_score, after_id)]
+        waiting.sort(key=lane_position)
+        later = [run for run in waiting if lane_position(run) > (after_score, after_id)]
         return tuple(later[:limit])
 
     def _ids(self, namespace: str) -> list[str]:
@@ -180,11 +188,11 @@ class Tables:
 
     def _inbox(self, namespace: str, after: int, limit: int) -> tuple[tuple[int, str, Any], ...]:
         rows = [
-            (place, key[0], self.records["waitpoint"][key])
+            (place, key[0], self.records[WAITPOINT][key])
             for key, place in self.waitpoint_order.items()
             if place > after
-            and self.records["waitpoint"][key].state != "closed"
-            and namespace in {"", self.records["execution"][key[0],].namespace}
+            and self.records[WAITPOINT][key].state != "closed"
+            and namespace in {"", self.records[EXECUTION][key[0],].namespace}
         ]
         return tuple(sorted(rows, key=lambda row: row[0])[:limit])
 
@@ -197,11 +205,11 @@ class Tables:
         return self.feed_floor, self.feed_position
 
     def _held(self, instance: str, namespace: str) -> int:
-        runs = (self.records["execution"][held,] for held in self._leases(instance, None))
+        runs = (self.records[EXECUTION][held,] for held in self._leases(instance, None))
         return sum(namespace in {"", run.namespace} for run in runs)
 
     def _living(self) -> list[Worker]:
-        known: list[Worker] = [self.records["worker"][key] for key in sorted(self.records["worker"])]
+        known: list[Worker] = [self.records[WORKER][key] for key in sorted(self.records[WORKER])]
         return [worker for worker in known if alive(worker, self._now)]
 
     def _workers(self, namespace: str, *after_and_limit: Any) -> tuple[Worker, ...]:
@@ -230,7 +238,7 @@ class Tables:
                     counted[run.lane_id][run.public_state] += 1
             rows = [(name, tuple(sorted(counts.items())), 0) for name, counts in sorted(counted.items())]
             return tuple(rows[:limit])
-        names = {name for name in self.lanes | {key[0] for key in self.records["lane"]} if name > after}
+        names = {name for name in self.lanes | {key[0] for key in self.records[LANE]} if name > after}
         rows = []
         for name in sorted(names)[:limit]:
             runs = [run for run in self.runs if run.lane_id == name]
@@ -239,24 +247,27 @@ class Tables:
             rows.append((name, tuple(sorted(counts.items())), oldest[0] if oldest else 0))
         return tuple(rows)
 
-    def _due(self, before: int, limit: int) -> tuple[tuple[Execution, ...], int]:
-        times = sorted(
-            (placement(run).due_at, run.execution_id, run) for run in self.runs if placement(run).due_at
-        )
-        due = [run for at, _, run in times if at <= before]
-        later = [at for at, _, _ in times if at > before]
-        return tuple(due[:limit]), min(later, default=0)
+    def _due(self, before: int, limit: int) -> tuple[tuple[DueEntry, ...], int]:
+        entries = [
+            DueEntry(kind, key, at, record)
+            for kind, due_at in DUE_AT.items()
+            for key, record in self.records[kind].items()
+            if (at := due_at(record))
+        ]
+        entries.sort(key=lambda entry: (entry.at, entry.kind, entry.key))
+        due = [entry for entry in entries if entry.at <= before]
+        return tuple(due[:limit]), min((entry.at for entry in entries if entry.at > before), default=0)
 
     # Saving.
 
     def save(self, space: Workspace) -> None:
         """Take over what a step changed."""
         for (kind, key), old, new in space.changes():
-            if kind == "execution" and new is not None and key[0] not in self.order:
+            if kind == EXECUTION and new is not None and key[0] not in self.order:
                 self.arrivals += 1
                 self.order[key[0]] = self.arrivals
                 self.lanes.add(new.lane_id)
-            if kind == "waitpoint" and new is not None and opens(old, new):
+            if kind == WAITPOINT and new is not None and opens(old, new):
                 self.waitpoint_count += 1
                 self.waitpoint_order[key] = self.waitpoint_count
             if new is None:
@@ -269,7 +280,7 @@ class Tables:
             getattr(self, f"_on_{effect.kind}")(space, effect)
 
     def _tell(self, space: Workspace, execution_id: str, event: Event) -> None:
-        run = space.current["execution", (execution_id,)]
+        run = space.current[EXECUTION, (execution_id,)]
         self.feed_position += 1
         self.feed.append(
             FeedEntry(
@@ -285,7 +296,7 @@ class Tables:
         self.frames[effect.key] = [f for f in self.frames[effect.key] if f.number >= effect.value]
 
     def _on_drop_steps(self, _: Workspace, effect: Effect) -> None:
-        self._forget("step", effect.key[0])
+        self._forget(STEP, effect.key[0])
 
     def _on_purge(self, space: Workspace, effect: Effect) -> None:
         gone = effect.key[0]
@@ -306,9 +317,9 @@ class Tables:
         if effect.value is None:
             return
         key = presence_key(effect.value)
-        worker = presence(effect.value, self.records["worker"].get(key), space.now)
+        worker = presence(effect.value, self.records[WORKER].get(key), space.now)
         if worker is not None:
-            self.records["worker"][key] = worker
+            self.records[WORKER][key] = worker
 
     def _forget(self, kind: str, execution_id: str) -> None:
         for key in [key for key in self.records[kind] if key[0] == execution_id]:
@@ -316,11 +327,11 @@ class Tables:
 
     def collect(self, now: int, limit: int) -> int:
         """Delete what has expired and is never read again."""
-        memos: dict[tuple[Any, ...], Memo] = self.records["memo"]
+        memos: dict[tuple[Any, ...], Memo] = self.records[IDEMPOTENCY]
         gone = [key for key, memo in memos.items() if memo.expires_at <= now][:limit]
         for key in gone:
             del memos[key]
-        workers: dict[tuple[Any, ...], Worker] = self.records["worker"]
+        workers: dict[tuple[Any, ...], Worker] = self.records[WORKER]
         dead = [key for key, worker in workers.items() if not alive(worker, now)][:limit]
         for key in dead:
             del workers[key]

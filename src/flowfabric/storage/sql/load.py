@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Final
 
+from flowfabric.model.indexes import due_entry
 from flowfabric.model.limits import MAX_INT
 from flowfabric.model.machine.workspace import Head, Wishes, Workspace
 from flowfabric.model.operations.read_list import (
@@ -271,8 +272,8 @@ class Loader:
             before, _ = key
             (rows,) = yield Fetch("due", [key])
             ((later,),) = (yield Fetch("next due", [(before,)]))[0]
-            runs = tuple(self._learn_execution(*row) for row in rows)
-            self.space.learn(("due", key), (runs, later or 0))
+            entries = tuple(due_entry(self._learn_execution(*row)) for row in rows)
+            self.space.learn(("due", key), (entries, later or 0))
 
     def _lists(self, keys: list[Row]) -> Plan[None]:
         for (question,) in keys:

@@ -19,7 +19,7 @@ from flowfabric.model.operations.suspend import BLOCKING
 from flowfabric.model.policy import Policy
 from flowfabric.model.state import FINAL_LIVES, Eligibility, Outcome, Phase, Public, public_state
 from flowfabric.model.tokens import KeyRing
-from flowfabric.model.transitions import ANY_ELIGIBILITY, ANY_OWNER, Transition
+from flowfabric.model.transitions import ANY_ELIGIBILITY, ANY_OWNER, NAMED, Transition
 from flowfabric.storage.valkey.codec import BYTES, FORMS
 from flowfabric.storage.valkey.executions import FIXED, HOT, PACKED, RARE, TOLD
 
@@ -114,14 +114,14 @@ def _defaults(form: type[msgspec.Struct], names: tuple[str, ...]) -> list[Any]:
 
 
 def _rows() -> dict[str, dict[str, Any]]:
-    return {name: _row(row) for name, row in _transitions()}
+    return {name: _row(row) for name, row in NAMED.items()}
 
 
 def _moves() -> list[str]:
     """Write each row as a function that puts its values into a draft, and the public state where that follows."""
     at = _places(fields()["Execution"])
     found = []
-    for name, row in _transitions():
+    for name, row in NAMED.items():
         values = zip(_DIMENSIONS, row.to, strict=True)
         to = {at[field]: str(value) for field, value in values if value is not transitions.KEEP}
         if (seen := _public(row)) is not None:
@@ -137,11 +137,6 @@ def _public(row: Transition) -> Public | None:
     if phase is None or eligibility is None or outcome is None:
         return None
     return public_state(phase, eligibility, outcome)
-
-
-def _transitions() -> list[tuple[str, Transition]]:
-    found = inspect.getmembers(transitions, lambda value: isinstance(value, Transition))
-    return [(name, row) for name, row in found if name[:1] != "_"]
 
 
 def _row(row: Transition) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from flowfabric.model.command import Need
+from flowfabric.model.indexes import due_entry
 from flowfabric.model.machine.workspace import Head, Wishes, Workspace
 from flowfabric.model.operations.read_list import FeedEntry
 from flowfabric.model.presence import MOST_GROUPS, Group, Serving, alive
@@ -252,7 +253,7 @@ class Loader:
             later = [at for reply in gathered.replies for at, _ in lists.scored(reply)]
         due = [execution_id for at, execution_id in rows if at <= before]
         runs = yield from self._learn_all(due[:limit])
-        self.space.learn(("due", key), (tuple(runs), min(later, default=0)))
+        self.space.learn(("due", key), (tuple(map(due_entry, runs)), min(later, default=0)))
 
     def _listed(self, key: Row) -> Plan[None]:
         page = yield from lists.page(self.layout, key[0])

@@ -42,11 +42,11 @@ function ff.resume_attempt(space, run, lease)
     lease_epoch = run.current_lease_epoch + 1, worker_id = lease.worker_id,
     worker_instance_id = lease.worker_instance_id,
   })
-  local begun = begun_with(space, run, ff.T.T6, lease, attempt, 'resumed')
+  local begun = begun_with(space, run, ff.T.CLAIMED_RESUMED, lease, attempt, 'resumed')
   local remaining = run.attempt_timeout_remaining_ms
   begun.attempt_timeout_remaining_ms = 0
   begun.attempt_deadline_at = remaining ~= 0 and math.min(space.now + remaining, ff.limits.MAX_INT) or 0
-  return put_begun(space, run, begun, ff.T.T6, lease)
+  return put_begun(space, run, begun, ff.T.CLAIMED_RESUMED, lease)
 end
 
 -- Draft how a holder gives its lease back and keeps its attempt (T16, T17, T18).

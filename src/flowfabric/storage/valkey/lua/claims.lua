@@ -17,7 +17,7 @@ function ff.new_attempt(space, run, attempt_id, lease)
     attempt.lineage_reason, attempt.requested_by = run.pending_lineage_reason, run.pending_requested_by
     attempt.previous_index = run.pending_previous_index
   end
-  return ff.begin_attempt(space, run, ff.T.T5, lease, attempt)
+  return ff.begin_attempt(space, run, ff.T.CLAIMED, lease, attempt)
 end
 
 -- Why a lease is gone, for attempts and history.
@@ -34,7 +34,7 @@ function ff.reclaim(space, run, attempt_id, lease)
   attempt.lineage_reason, attempt.previous_index = reason, old.index
   lease.reason = reason
   local counted = run.lease_end == 'released' and 0 or 1
-  return ff.begin_attempt(space, run, ff.T.T11, lease, attempt, old, {
+  return ff.begin_attempt(space, run, ff.T.RECLAIMED, lease, attempt, old, {
     lease_reclaim_count = run.lease_reclaim_count + counted,
   })
 end
@@ -54,7 +54,7 @@ end
 function ff.end_at_cap(space, run)
   local reason = 'max_reclaims_exceeded'
   local lost = {failure_reason = ff.lost_reason(run)}
-  return ff.finish(space, run, ff.T.T12, 'timer', reason, lost, {failure_reason = reason})
+  return ff.finish(space, run, ff.T.RECLAIM_CAP_REACHED, 'timer', reason, lost, {failure_reason = reason})
 end
 
 -- Lease one claimable execution; nil when it ended at its cap.

@@ -66,7 +66,7 @@ function ff.require_lease(space, run, fence, mark)
   end
   if run.lease_expires_at <= space.now then
     if mark == false then ff.refuse('lease_expired') end
-    ff.lose_lease(space, run, ff.T.T8, 'expired', 'timer')
+    ff.lose_lease(space, run, ff.T.LEASE_EXPIRED, 'expired', 'timer')
     ff.refuse_and_keep('lease_expired')
   end
   if not holds(run, fence) then ff.refuse('stale_lease') end

@@ -3,14 +3,14 @@
 -- T3: what waits for a time that has come is eligible in the same step.
 function ff.promote_if_due(space, run, actor)
   if run.eligibility_state ~= 'not_eligible_until_time' or run.delay_until > space.now then return run end
-  local promoted = ff.move(run, ff.T.T3, space.now, {delay_until = 0})
-  return space:put_execution(promoted, ff.T.T3.event, run.public_state, actor)
+  local promoted = ff.move(run, ff.T.PROMOTED, space.now, {delay_until = 0})
+  return space:put_execution(promoted, ff.T.PROMOTED.event, run.public_state, actor)
 end
 
 -- T14: end the attempt, wait for the backoff, and go on at once when there is none.
 -- about: actor, reason, category, and where they matter detail, retry_after_ms, ended_by.
 function ff.schedule_retry(space, run, about)
-  local row, delay = ff.T.T14, about.retry_after_ms
+  local row, delay = ff.T.RETRY_SCHEDULED, about.retry_after_ms
   if not delay then delay = ff.backoff_ms(run.policy, run.retry_count, tonumber(space.chance)) end
   local delay_until = math.min(space.now + delay, ff.limits.MAX_INT)
   ff.close_stream(space, run, row.closes_stream)

@@ -69,8 +69,8 @@ end
 -- T20, T21: close the suspension and its waitpoints; the work can go on at once, or after a delay.
 function ff.end_suspension(space, run, close_reason, actor, delay_ms, changes)
   local closed = ff.close_suspension(space, run, close_reason, changes)
-  local row, delay_until = ff.T.T20, 0
-  if delay_ms ~= 0 then row, delay_until = ff.T.T21, math.min(space.now + delay_ms, ff.limits.MAX_INT) end
+  local row, delay_until = ff.T.RESUMED, 0
+  if delay_ms ~= 0 then row, delay_until = ff.T.RESUMED_LATER, math.min(space.now + delay_ms, ff.limits.MAX_INT) end
   local resumed = ff.move(ff.keep_wait(space, run, closed), row, space.now, {
     suspension_timeout_at = 0, delay_until = delay_until,
   })

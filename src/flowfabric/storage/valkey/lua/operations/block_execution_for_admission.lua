@@ -14,10 +14,10 @@ ff.operation('ff_block_execution_for_admission', 'Block', function(space, comman
     ff.refuse('invalid_blocking_reason', {command.blocking_reason}, 'blocking_reason')
   end
   if run.eligibility_state ~= 'eligible_now' then ff.refuse('execution_not_eligible') end
-  local blocked = ff.move(run, ff.T.T28, space.now, {
+  local blocked = ff.move(run, ff.T.BLOCKED, space.now, {
     eligibility_state = eligibility, blocking_reason = command.blocking_reason,
     blocking_detail = command.blocking_detail, blocked_at = space.now, grant = {},
   })
-  space:put_execution(blocked, ff.T.T28.event, run.public_state, command.actor, command.blocking_reason)
+  space:put_execution(blocked, ff.T.BLOCKED.event, run.public_state, command.actor, command.blocking_reason)
   return blocked.public_state
 end)

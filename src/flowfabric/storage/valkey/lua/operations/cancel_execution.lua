@@ -28,5 +28,5 @@ ff.operation('ff_cancel_execution', 'Cancel', function(space, command)
   if holder then changes.ended_by = 'cancel' end
   local actor = command.actor ~= '' and command.actor or source
   local cancelled = {cancellation_reason = command.reason, cancelled_by = source}
-  ff.finish(space, run, ff.T.T24, actor, command.reason, changes, cancelled, 'cancelled')
+  ff.finish(space, run, ff.T.CANCELLED, actor, command.reason, changes, cancelled, 'cancelled')
 end)

@@ -15,7 +15,7 @@ ff.operation('ff_complete_execution', 'Complete', function(space, command, blobs
   if command.result then
     space:emit('result', run.execution_id, run.attempt.index, ff.pack_result(command.result_encoding, blobs[1]))
   end
-  local ended = ff.finish(space, run, ff.T.T13, ff.actor_of(run, command))
+  local ended = ff.finish(space, run, ff.T.COMPLETED, ff.actor_of(run, command))
   ended.result_encoding, ended.attempt.ended_by = command.result_encoding, 'complete' -- not packed yet, and not told
   if not ff.quiet(ended) then ended.failure_reason, ended.failure_category = '', '' end
   return ended.execution_id, ended.public_state

@@ -36,10 +36,10 @@ local function refuse_unknown_groups(command, policy)
 end
 
 local function record(space, command, policy)
-  local now, row = space.now, ff.T.T1
+  local now, row = space.now, ff.T.CREATED
   local delay_until = command.delay_until or policy.delay_until
   if command.delay_ms then delay_until = math.min(now + command.delay_ms, ff.limits.MAX_INT) end
-  if delay_until > now then row = ff.T.T2 end
+  if delay_until > now then row = ff.T.CREATED_DELAYED end
   local deadline = command.execution_deadline_at
   if not deadline then deadline = policy.execution_deadline_ms ~= 0 and now + policy.execution_deadline_ms or 0 end
   local run = ff.new('Execution', {
@@ -52,7 +52,7 @@ local function record(space, command, policy)
     fairness_key = command.fairness_key ~= '' and command.fairness_key or command.namespace,
     tags = command.tags, payload_encoding = command.payload_encoding, policy = policy,
     retention_ms = policy.retention_ms ~= 0 and policy.retention_ms or ff.limits.DEFAULT_RETENTION_MS,
-    delay_until = row == ff.T.T2 and delay_until or 0,
+    delay_until = row == ff.T.CREATED_DELAYED and delay_until or 0,
     execution_deadline_at = math.min(deadline, ff.limits.MAX_INT), attempt = ff.no_attempt(),
   })
   row.apply(run)
@@ -80,6 +80,6 @@ ff.operation('ff_create_execution', 'CreateExecution', function(space, command, 
     }), 'create', command.namespace, command.idempotency_key)
   end
   space:emit('payload', run.execution_id, blobs[1], blobs[2])
-  space:put_execution(run, ff.T.T1.event, '', command.actor ~= '' and command.actor or command.creator_identity)
+  space:put_execution(run, ff.T.CREATED.event, '', command.actor ~= '' and command.actor or command.creator_identity)
   return 'created', run.execution_id, run.public_state
 end)

@@ -7,7 +7,7 @@
 
 ff.operation('ff_delay_execution', 'Delay', function(space, command)
   local run = ff.hold(space, command, true)
-  local row, actor = ff.T.T16, ff.actor_of(run, command)
+  local row, actor = ff.T.DELAYED, ff.actor_of(run, command)
   local delayed = ff.set_aside(space, run, row, 'worker_delay')
   delayed.delay_until = command.delay_until
   local details = {{'delay_until', ff.digits(command.delay_until)}}

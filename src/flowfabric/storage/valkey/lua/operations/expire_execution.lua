@@ -18,6 +18,6 @@ ff.operation('ff_expire_execution', 'ExpireExecution', function(space, command)
   end
   local category = attempt_timeout and 'timeout' or ''
   local failure = {failure_reason = reason, failure_category = category}
-  local ended = ff.finish(space, run, ff.T.T25, 'timer', reason, failure, failure, 'expired:' .. reason)
+  local ended = ff.finish(space, run, ff.T.EXPIRED, 'timer', reason, failure, failure, 'expired:' .. reason)
   return 'expired', ended.public_state
 end)

@@ -5,7 +5,7 @@
 -- Reply     what was done, in one word; public state ('' when there is no such execution)
 -- Keeps     nothing happens before its time, or twice
 
-local ENDS = {fail = ff.T.T22_FAIL, cancel = ff.T.T22_CANCEL, expire = ff.T.T22_EXPIRE}
+local ENDS = {fail = ff.T.SUSPENSION_FAILED, cancel = ff.T.SUSPENSION_CANCELLED, expire = ff.T.SUSPENSION_EXPIRED}
 
 -- T23: wait on without a time, for an operator; signals still count.
 local function escalate(space, run, suspension)
@@ -17,9 +17,9 @@ local function escalate(space, run, suspension)
   for i = 1, #ids do -- they expired with the timeout, which is no more
     space:put('waitpoint', ff.replace(space:get('waitpoint', id, ids[i]), {expires_at = 0}), id, ids[i])
   end
-  local stopped = ff.move(run, ff.T.T23, space.now, {suspension_timeout_at = 0})
+  local stopped = ff.move(run, ff.T.ESCALATED, space.now, {suspension_timeout_at = 0})
   local details = {{'suspension_id', suspension.suspension_id}}
-  return space:put_execution(stopped, ff.T.T23.event, run.public_state, 'timer', '', nil, details)
+  return space:put_execution(stopped, ff.T.ESCALATED.event, run.public_state, 'timer', '', nil, details)
 end
 
 local function act(space, run, suspension)

@@ -22,7 +22,7 @@ ff.operation('ff_fail_execution', 'Fail', function(space, command)
     })
     return 'retry', retried.attempt.delay_until, retried.attempt.next_index
   end
-  ff.finish(space, run, ff.T.T15, actor, command.reason, {
+  ff.finish(space, run, ff.T.FAILED, actor, command.reason, {
     failure_reason = command.reason, failure_category = command.category, failure_detail = command.detail,
     ended_by = 'fail',
   }, {failure_reason = command.reason, failure_category = command.category})

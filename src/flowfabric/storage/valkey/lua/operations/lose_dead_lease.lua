@@ -10,6 +10,6 @@ ff.operation('ff_lose_dead_lease', 'LoseDeadLease', function(space, command)
   local why = ff.no_lease(run)
   if why then return 'satisfied', why end
   if run.current_worker_instance_id ~= command.worker_instance_id then return 'satisfied', 'held_by_another' end
-  ff.lose_lease(space, run, ff.T.T8_DEAD, 'worker_dead', command.actor ~= '' and command.actor or 'timer')
+  ff.lose_lease(space, run, ff.T.WORKER_DIED, 'worker_dead', command.actor ~= '' and command.actor or 'timer')
   return 'marked'
 end)

@@ -18,6 +18,6 @@ ff.operation('ff_mark_lease_expired', 'MarkLeaseExpired', function(space, comman
   local why = ff.no_lease(run)
   if why then return 'satisfied', why end
   if run.lease_expires_at > space.now then return 'satisfied', 'not_yet_expired' end
-  ff.lose_lease(space, run, ff.T.T8, 'expired', 'timer')
+  ff.lose_lease(space, run, ff.T.LEASE_EXPIRED, 'expired', 'timer')
   return 'marked'
 end)

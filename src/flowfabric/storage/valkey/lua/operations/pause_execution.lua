@@ -9,7 +9,7 @@ ff.operation('ff_pause_execution', 'Pause', function(space, command)
   local run = space:execution(command.execution_id)
   if run.lifecycle_phase ~= 'runnable' then ff.refuse('execution_not_eligible') end
   if run.eligibility_state == 'blocked_by_operator' then return end
-  local row = ff.T.T28_PAUSE
+  local row = ff.T.PAUSED
   local paused = ff.move(run, row, space.now, {
     paused_at = space.now, blocked_at = space.now, blocking_detail = command.reason, grant = {},
   })

@@ -7,5 +7,5 @@
 
 ff.operation('ff_release_lease', 'Release', function(space, command)
   local run = ff.hold(space, command)
-  ff.lose_lease(space, run, ff.T.T8_RELEASE, 'released', ff.actor_of(run, command), command.reason)
+  ff.lose_lease(space, run, ff.T.LEASE_RELEASED, 'released', ff.actor_of(run, command), command.reason)
 end)

@@ -27,7 +27,7 @@ ff.operation('ff_replay_execution', 'Replay', function(space, command)
   if run.lifecycle_phase ~= 'terminal' then ff.refuse('execution_not_terminal') end
   local most = run.policy.max_replay_count
   if run.replay_count >= most then ff.refuse('max_replays_exhausted', {ff.digits(most)}) end
-  local row = run.terminal_outcome == 'skipped' and run.flow_id ~= '' and ff.T.T27 or ff.T.T26
+  local row = run.terminal_outcome == 'skipped' and run.flow_id ~= '' and ff.T.REPLAYED_SKIPPED or ff.T.REPLAYED
   local steps, next_step = keep_steps(space, run, command)
   local replayed = ff.move(run, row, space.now, {
     replay_count = run.replay_count + 1, retry_count = 0, lease_reclaim_count = 0, completed_at = 0,

@@ -8,7 +8,7 @@
 local LOST = {lease_revoked = 'already_revoked', lease_expired_reclaimable = 'already_expired'}
 
 ff.operation('ff_revoke_lease', 'RevokeLease', function(space, command)
-  local run, row = space:execution(command.execution_id), ff.T.T9
+  local run, row = space:execution(command.execution_id), ff.T.LEASE_REVOKED
   if run.lifecycle_phase ~= 'active' then return 'satisfied', 'no_active_lease' end
   if LOST[run.ownership_state] then return 'satisfied', LOST[run.ownership_state] end
   if command.expected_lease_id ~= '' and command.expected_lease_id ~= run.current_lease_id then

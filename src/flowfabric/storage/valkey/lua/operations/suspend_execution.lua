@@ -62,13 +62,13 @@ local function offer_buffered(space, run, suspension, waitpoint)
 end
 
 local function set_aside(space, run, command, suspension)
-  local aside = ff.set_aside(space, run, ff.T.T18, suspension.suspension_id)
+  local aside = ff.set_aside(space, run, ff.T.SUSPENDED, suspension.suspension_id)
   aside.current_suspension_id, aside.current_waitpoint_id = suspension.suspension_id, suspension.waitpoint_id
   aside.suspension_timeout_at = suspension.timeout_at
   aside.blocking_reason = ff.blocking_of[suspension.reason_code] or 'waiting_for_signal'
   aside.pending_waitpoints = ff.without_pending(run, suspension.waitpoint_id)
   local actor, details = ff.actor_of(run, command), ff.wait_details(suspension)
-  space:put_execution(aside, ff.T.T18.event, run.public_state, actor, suspension.reason_code, run, details)
+  space:put_execution(aside, ff.T.SUSPENDED.event, run.public_state, actor, suspension.reason_code, run, details)
 end
 
 local function go_on(space, run, command, suspension, waitpoint, closer)
@@ -76,11 +76,11 @@ local function go_on(space, run, command, suspension, waitpoint, closer)
   suspension = ff.replace(suspension, ff.satisfied_by(space, suspension.condition, closer))
   suspension.closed_at, suspension.close_reason = now, 'resumed'
   waitpoint = ff.replace(waitpoint, {state = 'closed', satisfied_at = now, closed_at = now, close_reason = 'resumed'})
-  local went_on = ff.move(ff.keep_wait(space, run, suspension), ff.T.T19, now, {
+  local went_on = ff.move(ff.keep_wait(space, run, suspension), ff.T.ALREADY_SATISFIED, now, {
     pending_waitpoints = ff.without_pending(run, suspension.waitpoint_id),
   })
   local actor, details = ff.actor_of(run, command), ff.wait_details(suspension)
-  space:put_execution(went_on, ff.T.T19.event, run.public_state, actor, suspension.reason_code, nil, details)
+  space:put_execution(went_on, ff.T.ALREADY_SATISFIED.event, run.public_state, actor, suspension.reason_code, nil, details)
   return suspension, {waitpoint}, ff.satisfying(space, run, suspension)
 end
 

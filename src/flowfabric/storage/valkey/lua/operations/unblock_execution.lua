@@ -18,9 +18,9 @@ ff.operation('ff_unblock_execution', 'Unblock', function(space, command)
     or (expected ~= '' and run.blocking_reason ~= expected) then
     ff.refuse('execution_not_eligible')
   end
-  local free = ff.move(run, ff.T.T29, space.now, {
+  local free = ff.move(run, ff.T.UNBLOCKED, space.now, {
     blocking_detail = '', blocked_at = 0, paused_at = 0, delay_until = 0,
   })
-  space:put_execution(free, ff.T.T29.event, run.public_state, command.actor, run.blocking_reason)
+  space:put_execution(free, ff.T.UNBLOCKED.event, run.public_state, command.actor, run.blocking_reason)
   return free.public_state
 end)

@@ -22,7 +22,7 @@ ff.operation('ff_unpause_execution', 'Unpause', function(space, command)
   local run = space:execution(command.execution_id)
   if run.lifecycle_phase ~= 'runnable' then ff.refuse('execution_not_eligible') end
   if run.eligibility_state ~= 'blocked_by_operator' then return end
-  local row, changes = ff.T.T29_UNPAUSE, derived(run, space.now)
+  local row, changes = ff.T.UNPAUSED, derived(run, space.now)
   changes.paused_at, changes.blocked_at, changes.blocking_detail = 0, 0, ''
   local unpaused = ff.move(run, row, space.now, changes)
   space:put_execution(unpaused, row.event, run.public_state, command.actor)

@@ -9,9 +9,9 @@ ff.operation('ff_wait_children', 'WaitChildren', function(space, command)
   local run = ff.hold(space, command, true)
   local actor = ff.actor_of(run, command)
   local reason = 'waiting_children'
-  local moved = ff.set_aside(space, run, ff.T.T17, reason)
-  space:put_execution(moved, ff.T.T17.event, run.public_state, actor, reason, run)
+  local moved = ff.set_aside(space, run, ff.T.WAITING_FOR_CHILDREN, reason)
+  space:put_execution(moved, ff.T.WAITING_FOR_CHILDREN.event, run.public_state, actor, reason, run)
   local before = moved.public_state
-  moved = space:put_execution(ff.move(moved, ff.T.T30, space.now), ff.T.T30.event, before, actor)
+  moved = space:put_execution(ff.move(moved, ff.T.DEPENDENCIES_SATISFIED, space.now), ff.T.DEPENDENCIES_SATISFIED.event, before, actor)
   return moved.execution_id, moved.public_state
 end)
