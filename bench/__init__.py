@@ -1,1 +1,1 @@
-"""Measurements: the same scenario through the engine and through bare statements, in one run."""
+"""Benchmarks: run the same scenario through the engine and through bare statements."""

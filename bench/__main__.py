@@ -39,7 +39,7 @@ BESIDE: Final = {"valkey": {"tasks": 5_000, "processes": 2}}
 
 
 def parser() -> argparse.ArgumentParser:
-    """Every option once; what is not given is the scenario's own."""
+    """Build the parser; an option that is not given takes the scenario's default."""
     top = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     commands = top.add_subparsers(dest="command", required=True)
     shared = argparse.ArgumentParser(add_help=False)
@@ -64,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def settings_of(scenario: Scenario, given: Mapping[str, Any]) -> Settings:
-    """What was asked for, and the scenario's own words for the rest."""
+    """Combine the given options with the scenario's defaults; raise ValueError if they do not fit."""
     asked = {
         name: value
         for name, value in given.items()
@@ -81,7 +81,7 @@ def settings_of(scenario: Scenario, given: Mapping[str, Any]) -> Settings:
 
 
 def main() -> None:
-    """Run a scenario, or show what earlier runs found."""
+    """Run a scenario, or show the saved reports."""
     commands = parser()
     given = vars(commands.parse_args())
     if given["command"] == "report":

@@ -22,7 +22,7 @@ _ANSWER = {
 
 
 async def submit(request: Request) -> Response:
-    """Decode and answer; nothing is kept."""
+    """Decode the body and answer; store nothing."""
     _decode(await request.body())
     return Response(msgspec.json.encode(_ANSWER), 201, media_type="application/json")
 

@@ -1,4 +1,4 @@
-"""Scenario 1 through the Python face: a task of an app, submitted and worked on as programs do it."""
+"""Scenario 1 through the public API: submit a task of an app and run it with a worker."""
 
 from __future__ import annotations
 
@@ -52,6 +52,6 @@ async def through_app(place: Place, settings: Settings) -> Found:
 
 
 async def completed(store: Commands) -> int:
-    """How many executions of the lane have ended well."""
+    """Return how many executions of the lane have completed."""
     lanes = await store.read(ListLanes())
     return next(dict(lane.counts).get(Public.COMPLETED, 0) for lane in lanes if lane.lane_id == LANE)

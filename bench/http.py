@@ -1,4 +1,4 @@
-"""Over HTTP: submit, batches, state, claim and complete, beside a bare route that decodes the same bodies."""
+"""Measure the server: submit, batches, state, claim and complete, compared with a bare route."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def process(*command: str) -> Iterator[int]:
 
 @contextlib.asynccontextmanager
 async def client(port: int) -> AsyncIterator[aiohttp.ClientSession]:
-    """A pool of connections to a server that has come up."""
+    """Wait until a server is up, and open a pool of connections to it."""
     base = f"http://127.0.0.1:{port}"
     connector = aiohttp.TCPConnector(limit=CONNECTIONS)
     async with aiohttp.ClientSession(base, connector=connector) as session:
@@ -55,7 +55,7 @@ async def client(port: int) -> AsyncIterator[aiohttp.ClientSession]:
 
 
 async def rate(count: int, work: Callable[[], Awaitable[Any]]) -> tuple[float, list[float]]:
-    """Do something many times over all connections; return calls per second and each call's milliseconds."""
+    """Call `work` many times over all connections; return calls per second and each call's milliseconds."""
     numbers = iter(range(count))
     times: list[float] = []
 
@@ -157,7 +157,7 @@ async def drain(api: aiohttp.ClientSession) -> tuple[float, int]:
 
 
 def run(settings: Settings) -> Report:
-    """Measure in one run, several times, with fresh servers each time."""
+    """Run several times on fresh servers; report the median of each number."""
     found: list[Report] = []
     for _ in range(settings.runs):
         with fresh(settings) as place:

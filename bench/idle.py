@@ -1,4 +1,4 @@
-"""What an idle deployment costs: a server and a worker, both with an engine, and claimers that wait for work."""
+"""Measure an idle deployment: a server and a worker, both with an engine, and claimers that wait for work."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SETTLE_SECONDS = 2.0
 
 @contextlib.contextmanager
 def traced_statements(seen: Counter[str]) -> Iterator[None]:
-    """Count every statement that any connection to a file runs."""
+    """Count every SQL statement of every connection."""
     connect = sqlite3.connect
 
     def traced(*arguments: Any, **options: Any) -> sqlite3.Connection:
@@ -39,7 +39,7 @@ def traced_statements(seen: Counter[str]) -> Iterator[None]:
 
 @contextlib.asynccontextmanager
 async def monitored_commands(address: str, seen: Counter[str]) -> AsyncIterator[None]:
-    """Count every command that a client sends to a server; what runs inside a function was not sent."""
+    """Count every command that clients send to a server, without those inside functions."""
     host, _, port = address.partition(":")
     reader, writer = await asyncio.open_connection(host, int(port), limit=2**24)
     writer.write(b"MONITOR\r\n")
@@ -59,7 +59,7 @@ async def monitored_commands(address: str, seen: Counter[str]) -> AsyncIterator[
 
 
 def sent_command(line: str) -> str | None:
-    """Name the command in a line of MONITOR, with its function if it calls one; None inside a function."""
+    """Return the command in a line of MONITOR, with the function that it calls; None for commands inside functions."""
     _, _, rest = line.partition("[")
     source, _, words = rest.partition("] ")
     if source.endswith(" lua"):
@@ -69,7 +69,7 @@ def sent_command(line: str) -> str | None:
 
 
 async def measure(place: Place, settings: Settings, claimers: int, seen: Counter[str]) -> Report:
-    """Let a deployment stand still and count."""
+    """Count the calls of a deployment that has nothing to do."""
     server, worker = await place.open(), await place.open()
     async with contextlib.AsyncExitStack() as stack:
         for address in addresses_of(place.url):
@@ -100,7 +100,7 @@ async def measure(place: Place, settings: Settings, claimers: int, seen: Counter
 
 
 def run(settings: Settings) -> Report:
-    """One waiting claimer, then as many as there are slots."""
+    """Measure with one waiting claimer, then with one per slot."""
     found = []
     for claimers in (1, settings.slots):
         seen: Counter[str] = Counter()

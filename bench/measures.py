@@ -12,17 +12,17 @@ N = TypeVar("N", int, float)
 
 
 def median(values: Sequence[float]) -> float:
-    """The middle value; half a run's noise is in its extremes."""
+    """Return the median."""
     return quantile(sorted(values), 0.5)
 
 
 def quantile(ordered: Sequence[N], share: float) -> N:
-    """The value below which that share of the sorted values lies."""
+    """Return the value below which that share of the sorted values lies."""
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
 
 
 def client_cpu_seconds() -> float:
-    """Processor time of this process so far, all its threads together."""
+    """Return the processor time of this process so far, all its threads together."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 

@@ -1,4 +1,4 @@
-"""What very many executions take: memory of the server for each, or of the process that has them in its file."""
+"""Measure memory: of the server per execution, or of a process with a large SQLite file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BATCH = 500
 
 
 def resident_mb() -> float:
-    """Megabytes of memory that this process has touched and keeps."""
+    """Return the resident memory of this process, in megabytes."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
     return round(int(line.split()[1]) / 1024, 1)
@@ -31,7 +31,7 @@ async def submit(store: Upkeep, settings: Settings) -> None:
 
 
 async def of_process(place: Place, settings: Settings) -> Report:
-    """Look at this process with a store that holds very many."""
+    """Measure this process with a store that holds very many executions."""
     before = resident_mb()
     store = await place.open()
     await submit(store, settings)
@@ -41,7 +41,7 @@ async def of_process(place: Place, settings: Settings) -> Report:
 
 
 async def of_server(place: Place, settings: Settings) -> Report:
-    """Look at the server: with all waiting, then with all finished; what each takes beyond its payload."""
+    """Measure the server with all executions waiting, then with all finished, beyond their payloads."""
     store = await place.open()
     empty = server_bytes(place.url)
     await submit(store, settings)
@@ -58,6 +58,6 @@ async def of_server(place: Place, settings: Settings) -> Report:
 
 
 def run(settings: Settings) -> Report:
-    """Memory does not depend on what else the machine does: once is enough."""
+    """Run once: memory does not depend on other programs on the machine."""
     with fresh(settings) as place:
         return run_loop((of_process if settings.store == "sqlite" else of_server)(place, settings))

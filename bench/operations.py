@@ -1,4 +1,4 @@
-"""How long the server is held by one call of each hot operation, by the server's own clock."""
+"""Measure how long one call of each hot operation occupies the server, by the server's own clock."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ BATCH = 32
 FRAMES = (1, 32, 256)
 WAITPOINTS = 8
 SAMPLE = 5
-"""For so many calls these are counted; a look at the server's clock in between does not change the middle."""
+"""Read the server's log after so many calls; reading it does not change the median."""
 FRAME = b"x" * 64
 RETRIES = b'{"retry_policy": {"max_retries": 3}}'
 
 
 class Row(NamedTuple):
-    """What the server needed for one operation."""
+    """The cost of one operation in the server."""
 
     operation: str
     calls: int
     round_trips: int
-    """How often the store asks for one of them."""
+    """Round trips per operation."""
     commands: int
-    """What the server does for one of them: the call itself, and every command inside the function."""
+    """Server commands per operation: the call itself, and every command inside the function."""
     min_us: int
     p50_us: int
     p99_us: int
     max_us: int
     cpu_us: int
-    """Processor time of the whole server for each, with reading the request and writing the reply."""
+    """Processor time of the whole server per operation, including reading the request and writing the reply."""
 
 
 class Stopwatch:
@@ -61,7 +61,7 @@ class Stopwatch:
             node.config_set("slowlog-log-slower-than", 10)
 
     async def time(self, operation: str, commands: Sequence[Command[R]]) -> list[R]:
-        """Apply commands one after another; keep what the server noted."""
+        """Apply commands one after another and collect what the server logged."""
         for node in self._nodes:
             node.slowlog_reset()
         used = cpu_seconds(self._nodes)
@@ -78,13 +78,17 @@ class Stopwatch:
         assert times, f"no function was called for {operation}"
         self.rows.append(
             Row(
-                operation=operation, calls=len(commands),
+                operation=operation,
+                calls=len(commands),
                 round_trips=quantile(sorted(trips for trips, _ in counts), 0.5),
                 commands=quantile(sorted(inside for _, inside in counts), 0.5),
-                min_us=times[0], p50_us=quantile(times, 0.5), p99_us=quantile(times, 0.99), max_us=times[-1],
+                min_us=times[0],
+                p50_us=quantile(times, 0.5),
+                p99_us=quantile(times, 0.99),
+                max_us=times[-1],
                 cpu_us=round(used / len(commands) * 1e6),
             )
-        )  # fmt: skip
+        )
         return replies
 
     def _counters(self) -> list[dict[str, int]]:
@@ -96,7 +100,7 @@ def _is_function(entry: dict[str, Any]) -> bool:
 
 
 def _counted(before: list[dict[str, int]], after: list[dict[str, int]]) -> tuple[int, int]:
-    """How often somebody asked and was answered in between, and how many commands that took in all.
+    """Return the number of round trips and of server commands.
 
     A large request is read in several pieces and a large reply written in several, but no operation has both. One of
     each is the question for these numbers.
@@ -109,14 +113,14 @@ def _counted(before: list[dict[str, int]], after: list[dict[str, int]]) -> tuple
 
 
 async def create(store: Upkeep, count: int, settings: Settings, policy: bytes = b"") -> None:
-    """Make work that is not measured."""
+    """Create executions, without measuring."""
     body = settings.body()
     replies = await store.apply_many([creation(store, body, policy=policy) for _ in range(count)])
     assert not any(isinstance(reply, FlowFabricError) for reply in replies), replies
 
 
 async def holding(store: Upkeep, count: int, settings: Settings, policy: bytes = b"") -> list[Task]:
-    """Hold as many tasks as asked for."""
+    """Claim the given number of tasks, without measuring."""
     await create(store, count, settings, policy)
     tasks: list[Task] = []
     while len(tasks) < count:
@@ -125,7 +129,7 @@ async def holding(store: Upkeep, count: int, settings: Settings, policy: bytes =
 
 
 async def measure(store: Upkeep, nodes: list[Any], settings: Settings) -> list[Row]:
-    """Let executions go through every hot operation."""
+    """Measure every hot operation on a series of executions."""
     watch, count, body = Stopwatch(store, nodes), settings.tasks, settings.body()
     await watch.time("create", [creation(store, body) for _ in range(count)])
     claims = await watch.time("claim 1", [claim_of("w") for _ in range(count)])
@@ -164,7 +168,7 @@ def completions(tasks: Sequence[Task]) -> list[Complete]:
 
 
 async def measure_batches(watch: Stopwatch, store: Upkeep, settings: Settings) -> None:
-    """Claim many at once."""
+    """Measure claims of many tasks."""
     rounds = max(1, settings.tasks // BATCH)
     await create(store, rounds * BATCH, settings)
     claims = await watch.time(f"claim {BATCH}", [claim_of("w", BATCH) for _ in range(rounds)])
@@ -174,7 +178,7 @@ async def measure_batches(watch: Stopwatch, store: Upkeep, settings: Settings) -
 
 
 async def measure_waits(watch: Stopwatch, store: Upkeep, settings: Settings) -> None:
-    """Suspend, signal, and claim what was resumed."""
+    """Measure suspending, delivering a signal, and claiming the resumed execution."""
     for count in (1, WAITPOINTS):
         tasks = await holding(store, settings.tasks, settings)
         waits = await watch.time(f"suspend {count}", [suspend(task, count) for task in tasks])
@@ -185,7 +189,7 @@ async def measure_waits(watch: Stopwatch, store: Upkeep, settings: Settings) -> 
 
 
 def quietest(runs: Sequence[Sequence[Row]]) -> list[Row]:
-    """Of each measure the lowest of all runs: what else the machine does only ever adds time."""
+    """Return the lowest value of each number, because other programs on the machine only add time."""
     return [
         Row(
             rows[0].operation,
@@ -206,7 +210,7 @@ async def measure_at(place: Place, settings: Settings) -> list[Row]:
 
 
 def run(settings: Settings) -> Report:
-    """Measure every hot operation, on fresh servers each time."""
+    """Measure every hot operation several times, on fresh servers."""
     runs = []
     for _ in range(settings.runs):
         with fresh(settings) as place:

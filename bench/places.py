@@ -1,4 +1,4 @@
-"""Where a run keeps its work: a fresh file, server or cluster, which goes away afterwards."""
+"""Fresh stores for a run: a file, a server or a cluster, removed afterwards."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from flowfabric.storage.base import Upkeep
 
 
 class Place(Struct, frozen=True):
-    """What a process needs to open the store of a run."""
+    """The address and options with which a process opens the store of a run."""
 
     url: str
     options: dict[str, Any] = {}
 
     async def open(self) -> Upkeep:
-        """Open one more connection to it."""
+        """Open another connection to the store."""
         return await open_store(self.url, **self.options)
 
 
 @contextlib.contextmanager
 def folder() -> Iterator[Path]:
-    """A folder for a while."""
+    """Create a temporary folder and remove it afterwards."""
     path = Path(tempfile.mkdtemp(prefix="ff-bench-"))
     try:
         yield path
@@ -40,7 +40,7 @@ def folder() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def fresh(settings: Settings) -> Iterator[Place]:
-    """An empty store of the kind that the settings name."""
+    """Create an empty store of the kind that the settings name."""
     if settings.store == "valkey":
         with valkey_server(settings.aof) as address:
             yield Place(server_url(address))

@@ -1,4 +1,4 @@
-"""What a scenario drains: the engine's lane or a ceiling's, by the same few calls and in the same shapes."""
+"""One interface for the engine and its ceilings, and the ways to drain it."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ T = TypeVar("T")
 
 
 class Queue(Protocol[T]):
-    """Something that takes work, hands it out and has it ended."""
+    """A queue that accepts, hands out and completes tasks."""
 
     async def submit(self, body: bytes) -> None:
         """Add one task."""
 
     async def claim(self, worker: str, limit: int) -> Sequence[T]:
-        """Take up to so many tasks; none means that there are none."""
+        """Take up to `count` tasks; an empty list means that none are left."""
 
     async def finish(self, tasks: Sequence[T]) -> None:
-        """End tasks well."""
+        """Complete tasks."""
 
     async def close(self) -> None:
-        """Let everything go."""
+        """Close all connections."""
 
 
 class EngineQueue:
-    """The engine's side of it, through the boundary that every store has."""
+    """The engine, through the store interface."""
 
     def __init__(self, store: Commands) -> None:
         self.store = store
@@ -46,7 +46,7 @@ class EngineQueue:
         return (await self.store.apply(claim_of(worker, limit))).tasks
 
     async def finish(self, tasks: Sequence[Task]) -> None:
-        """Complete what was claimed."""
+        """Complete claimed tasks."""
         commands = [Complete(execution_id=t.execution_id, fence=t.fence, result=b"{}") for t in tasks]
         if len(commands) == 1:
             await self.store.apply(commands[0])
@@ -60,13 +60,13 @@ class EngineQueue:
 
 
 async def submit_all(queue: Queue[T], settings: Settings) -> None:
-    """Submit the body of the settings, as often as they say."""
+    """Submit as many tasks as the settings say."""
     body = settings.body()
     await from_every_slot(lambda: queue.submit(body), settings)
 
 
 async def from_every_slot(submit: Callable[[], Awaitable[object]], settings: Settings) -> None:
-    """Submit one by one, from as many submitters as there are slots."""
+    """Submit one by one, with as many concurrent submitters as slots."""
     numbers = iter(range(settings.tasks))
 
     async def submitter() -> None:
@@ -77,7 +77,7 @@ async def from_every_slot(submit: Callable[[], Awaitable[object]], settings: Set
 
 
 async def drain(queue: Queue[T], settings: Settings, slots: int, name: str) -> int:
-    """Drain in the way that the settings ask for; return how many tasks were ended."""
+    """Drain as the settings say; return how many tasks were completed."""
     if settings.prefetch:
         return await drain_ahead(queue, slots, settings.prefetch, name)
     if settings.claims == "shared":
@@ -86,7 +86,7 @@ async def drain(queue: Queue[T], settings: Settings, slots: int, name: str) -> i
 
 
 async def drain_one_by_one(queue: Queue[T], slots: int, name: str) -> int:
-    """Let every slot of a worker claim for itself, one task at a time."""
+    """Let every slot claim one task at a time."""
 
     async def slot() -> int:
         done = 0
@@ -99,7 +99,7 @@ async def drain_one_by_one(queue: Queue[T], slots: int, name: str) -> int:
 
 
 async def drain_shared(queue: Queue[T], slots: int, name: str) -> int:
-    """Work as a worker does.
+    """Drain as a worker does.
 
     A slot is free when its handler has returned, so what is finished is completed in the same moment in which the
     next tasks are claimed; at most `slots` handlers run at once.
@@ -117,7 +117,7 @@ async def drain_shared(queue: Queue[T], slots: int, name: str) -> int:
 
 
 async def drain_ahead(queue: Queue[T], slots: int, ahead: int, name: str) -> int:
-    """Hold up to `ahead` tasks: slots work on one half while one call claims the other."""
+    """Hold up to `ahead` tasks: slots complete one half while one call claims the other."""
     half = max(1, ahead // 2)
 
     async def slot(batch: Iterator[T]) -> None:

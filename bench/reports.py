@@ -1,4 +1,4 @@
-"""Reports: printed, kept, and shown together as tables."""
+"""Print and save reports, and show them as tables."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from bench.settings import Report, Settings
 
 RESULTS = Path(__file__).parent / "results"
 SHAPING = ("slots", "processes", "payload", "synchronous", "aof", "claims", "prefetch", "face")
-"""Settings that make other numbers; a report is kept for each combination."""
+"""Settings that influence the numbers; one report is saved for each combination."""
 
 
 def shape_of(settings: Mapping[str, Any]) -> str:
-    """Name what is not as usual."""
+    """Return the settings that differ from the defaults, as text."""
     usual = msgspec.to_builtins(Settings())
     return " ".join(f"{name}={settings[name]}" for name in SHAPING if settings[name] != usual[name])
 
 
 def keep(report: Report, path: Path | None) -> None:
-    """Print a report and keep it for the tables."""
+    """Print a report and save it."""
     text = json.dumps(report, indent=2)
     print(text)
     if "rows" in report:
@@ -38,13 +38,13 @@ def keep(report: Report, path: Path | None) -> None:
 
 
 def show() -> None:
-    """Print what was kept."""
+    """Print all saved reports."""
     paths = sorted(RESULTS.glob("*.json"))
     print(tables([json.loads(path.read_text(encoding="utf-8")) for path in paths]))
 
 
 def tables(reports: Sequence[Report]) -> str:
-    """One table for each scenario, and one for each report that has rows of its own."""
+    """Write one table per scenario, and one for each report that has rows of its own."""
     found: list[str] = []
     plain: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for report in reports:
@@ -58,7 +58,7 @@ def tables(reports: Sequence[Report]) -> str:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows as a table; what a row does not have stays empty."""
+    """Write rows as a Markdown table; missing values stay empty."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
     lines = [
         columns,

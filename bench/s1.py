@@ -49,7 +49,7 @@ def drain_in_process(
 
 
 def drain_in_processes(place: Place, settings: Settings, *, bare: bool) -> Span:
-    """Let several processes drain; the time runs from their common start to the last completion."""
+    """Drain with several processes; the time runs from their common start to the last completion."""
     context = multiprocessing.get_context("spawn")
     ready, go, done = context.Semaphore(0), context.Event(), context.Queue()
     workers = [
@@ -71,7 +71,7 @@ def drain_in_processes(place: Place, settings: Settings, *, bare: bool) -> Span:
 
 
 async def idle(store: Commands, body: bytes, rounds: int) -> list[float]:
-    """One task at a time: submit, a waiting claimer is woken, complete; milliseconds for each round."""
+    """Run one task at a time: submit, wake a waiting claimer, complete; return each round's milliseconds."""
     times = []
     for _ in range(rounds):
         waiting = asyncio.ensure_future(claim_when_ready(store, claim_of("idle"), 5_000))
@@ -87,7 +87,7 @@ async def idle(store: Commands, body: bytes, rounds: int) -> list[float]:
 async def once(
     place: Place, settings: Settings, *, bare: bool, idle_rounds: int = IDLE_ROUNDS
 ) -> tuple[Found, list[float]]:
-    """Submit and drain; the engine also works on single tasks that come while its worker waits."""
+    """Submit and drain; on the engine also measure single tasks that arrive while a claimer waits."""
     queue = await open_queue(place, bare=bare)
     meter = Meter(place)
     await submit_all(queue, settings)
@@ -105,7 +105,7 @@ async def once(
 
 
 def one_run(settings: Settings) -> Report:
-    """Ceiling and engine by turns, so that drift of the machine meets both alike."""
+    """Run ceiling and engine in turn, so that changes of the machine's speed affect both."""
     # A ceiling has one server: what a cluster costs or gains is seen beside the best that one of them can do.
     alone = replace(settings, store="valkey") if settings.store == "cluster" else settings
     with fresh(alone) as place:
@@ -121,7 +121,7 @@ def one_run(settings: Settings) -> Report:
 
 
 def one_run_of_faces(settings: Settings) -> Report:
-    """The boundary and the app by turns; each with a store of its own."""
+    """Run the bare store and the app in turn, each with a store of its own."""
     with fresh(settings) as place:
         engine, _ = run_loop(once(place, settings, bare=False, idle_rounds=0))
     with fresh(settings) as place:
@@ -130,7 +130,7 @@ def one_run_of_faces(settings: Settings) -> Report:
 
 
 def run(settings: Settings) -> Report:
-    """Several runs; the median of each number, and the ratio of the medians."""
+    """Run several times; report the median of each number and the ratio of the medians."""
     one = one_run_of_faces if settings.face else one_run
     runs = [one(settings) for _ in range(settings.runs)]
     middle = {name: median([found[name] for found in runs]) for name in runs[0]}
@@ -138,7 +138,7 @@ def run(settings: Settings) -> Report:
 
 
 def ratios(middle: Report, face: str) -> Report:
-    """The engine beside its ceiling, or the app beside the engine."""
+    """Return the engine's rate relative to its ceiling, or the app's relative to the engine."""
     if not face:
         return {"ratio": round(middle["drain_per_s"] / middle["ceiling_drain_per_s"], 3)}
     store, app = (middle[f"{of}client_drain_us"] + middle[f"{of}server_drain_us"] for of in ("", "face_"))

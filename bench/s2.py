@@ -20,7 +20,7 @@ QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
 async def one_round(worker: Commands, sender: Commands, body: bytes) -> tuple[float, float]:
-    """Milliseconds from the delivery to the resumed claim, and of the whole round."""
+    """Return the milliseconds from the delivery to the resumed claim, and of the whole round."""
     created = await sender.apply(creation(sender, body))
     begin = time.perf_counter()
     (task,) = (await worker.apply(claim_of("s2"))).tasks
@@ -42,7 +42,7 @@ async def one_round(worker: Commands, sender: Commands, body: bytes) -> tuple[fl
 
 
 async def rounds(place: Place, settings: Settings) -> Report:
-    """Whoever delivers has another connection than whoever waits."""
+    """Run all rounds; the sender and the waiting worker have separate connections."""
     worker, sender = await place.open(), await place.open()
     body = settings.body()
     meter = Meter(place)
@@ -60,7 +60,7 @@ async def rounds(place: Place, settings: Settings) -> Report:
 
 
 def run(settings: Settings) -> Report:
-    """Several runs on fresh stores; the median of each number."""
+    """Run several times on fresh stores; report the median of each number."""
     runs = []
     for _ in range(settings.runs):
         with fresh(settings) as place:

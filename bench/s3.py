@@ -24,7 +24,7 @@ RENEW_SECONDS = LEASE_MS / 3_000
 
 
 class Holder:
-    """One worker: claims, holds, renews, completes, until the time is over."""
+    """A worker that claims, renews and completes tasks until the time is over."""
 
     def __init__(self, store: Commands, counts: Counter[str], times: list[float]) -> None:
         self._store = store
@@ -64,7 +64,7 @@ class Holder:
 
 
 async def hold(place: Place, settings: Settings) -> Report:
-    """Let all workers hold tasks at once, beside an engine that would end any lease that runs out."""
+    """Run all workers at once, with an engine that would expire any lease that is not renewed."""
     store = await place.open()
     counts: Counter[str] = Counter()
     times: list[float] = []
@@ -81,14 +81,18 @@ async def hold(place: Place, settings: Settings) -> Report:
     await store.close()
     ordered = sorted(times)
     return {
-        "renewals_per_s": round(len(times) / took, 1), "lost_leases": counts["lost"] + counts["again"],
-        "completed": counts["done"], "seconds": round(took, 1),
-        "renew_p50_ms": round(quantile(ordered, 0.5), 3), "renew_p99_ms": round(quantile(ordered, 0.99), 3),
-        "client_cpu_percent": round(100 * client / took, 1), "server_cpu_percent": round(100 * server / took, 1),
-    }  # fmt: skip
+        "renewals_per_s": round(len(times) / took, 1),
+        "lost_leases": counts["lost"] + counts["again"],
+        "completed": counts["done"],
+        "seconds": round(took, 1),
+        "renew_p50_ms": round(quantile(ordered, 0.5), 3),
+        "renew_p99_ms": round(quantile(ordered, 0.99), 3),
+        "client_cpu_percent": round(100 * client / took, 1),
+        "server_cpu_percent": round(100 * server / took, 1),
+    }
 
 
 def run(settings: Settings) -> Report:
-    """Once: it takes as long as it is told to."""
+    """Run once, for the given duration."""
     with fresh(settings) as place:
         return run_loop(hold(place, settings))

@@ -20,12 +20,12 @@ WORKERS = 4
 
 
 def capabilities(number: int) -> tuple[str, ...]:
-    """What executions of a set need, and its workers have; the sets overlap in one."""
+    """Return the capabilities of a set; all sets have one in common."""
     return ("bench", f"model-{number}", f"region-{number}")
 
 
 async def submit(store: Upkeep, settings: Settings) -> dict[str, int]:
-    """Submit in turns for every set; remember which execution belongs to which."""
+    """Submit for each set in turn; return which execution belongs to which set."""
     body = settings.body()
     policies = [
         json.dumps({"routing_requirements": {"required_capabilities": capabilities(number)}}).encode()
@@ -44,7 +44,7 @@ async def submit(store: Upkeep, settings: Settings) -> dict[str, int]:
 
 
 async def once(place: Place, settings: Settings) -> Report:
-    """Drain with all workers at once; each claims for itself."""
+    """Drain with all workers at once; each claims one task at a time."""
     store = await place.open()
     meter = Meter(place)
     belongs = await submit(store, settings)
@@ -81,7 +81,7 @@ async def once(place: Place, settings: Settings) -> Report:
 
 
 def run(settings: Settings) -> Report:
-    """Several runs on fresh stores; the median of each number, and every wrong claim."""
+    """Run several times on fresh stores; report the median of each number and the sum of wrong claims."""
     runs = []
     for _ in range(settings.runs):
         with fresh(settings) as place:

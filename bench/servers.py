@@ -1,4 +1,4 @@
-"""Valkey servers of a run: one, or a cluster of three, on the loopback; and what they say of themselves."""
+"""Start a Valkey server, or a cluster of three, on the loopback, and read their statistics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORM_SECONDS = 30.0
 
 
 def free_port() -> int:
-    """A port that nobody uses at the moment."""
+    """Return a port that is free at the moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -27,7 +27,7 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def valkey_server(aof: str = "no", **options: str) -> Iterator[str]:
-    """A server that keeps nothing on disk unless asked to; gives its address."""
+    """Start a server, without persistence by default, and give its address."""
     durable = {"appendonly": "no"} if aof == "no" else {"appendonly": "yes", "appendfsync": aof}
     config = {"loglevel": "warning", **durable, **options}
     # A port of ours: the package tries the same few in order, and two that start at once may meet on one.
@@ -37,7 +37,7 @@ def valkey_server(aof: str = "no", **options: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def valkey_cluster(aof: str = "no") -> Iterator[list[str]]:
-    """Three servers that share the slots; gives their addresses."""
+    """Start a cluster of three servers and give their addresses."""
     with contextlib.ExitStack() as stack:
         buses = [free_port() for _ in range(PRIMARIES)]
         addresses = [
@@ -76,31 +76,31 @@ def cluster_url(addresses: list[str]) -> str:
 
 
 def addresses_of(url: str) -> list[str]:
-    """The servers behind a URL; none for a file."""
+    """Return the addresses of the servers behind a URL; none for a file."""
     scheme, _, rest = url.partition("://")
     return rest.partition("/")[0].split(",") if scheme.startswith("valkey") else []
 
 
 @contextlib.contextmanager
 def admins(url: str) -> Iterator[list[Any]]:
-    """A plain connection to every server behind a URL, for questions about the servers themselves."""
+    """Open a plain connection to every server behind a URL."""
     with contextlib.ExitStack() as stack:
         yield [stack.enter_context(Valkey.from_url(server_url(address))) for address in addresses_of(url)]
 
 
 def cpu_seconds(nodes: list[Any]) -> float:
-    """Processor time of servers so far."""
+    """Return the processor time of servers so far."""
     found = [node.info("cpu") for node in nodes]
     return float(sum(each["used_cpu_user"] + each["used_cpu_sys"] for each in found))
 
 
 def server_cpu_seconds(url: str) -> float:
-    """Processor time of the servers behind a URL so far; a file has none."""
+    """Return the processor time of the servers behind a URL so far; 0 for a file."""
     with admins(url) as nodes:
         return cpu_seconds(nodes)
 
 
 def server_bytes(url: str) -> int:
-    """Bytes that the servers behind a URL have allocated."""
+    """Return the bytes that the servers behind a URL have allocated."""
     with admins(url) as nodes:
         return sum(int(node.info("memory")["used_memory"]) for node in nodes)

@@ -1,4 +1,4 @@
-"""What a run is asked to do, and what it found."""
+"""Settings and reports of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flowfabric.storage.sqlite.connection import Synchronous
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """One run of a scenario."""
+    """The settings of one run of a scenario."""
 
     store: str = "sqlite"
     tasks: int = 10_000
@@ -21,22 +21,22 @@ class Settings(msgspec.Struct, frozen=True):
     runs: int = 3
     synchronous: Synchronous = "NORMAL"
     aof: str = "no"
-    """`no`: a Valkey server keeps nothing on disk; else its `appendfsync`."""
+    """`no`: Valkey without persistence; otherwise its `appendfsync`."""
     claims: str = "single"
     """`single`: every slot claims for itself. `shared`: one worker claims for all its slots while it completes what
     is finished, so up to twice as many leases are held. The ceiling does the same: the ratio compares like with like.
     """
     face: str = ""
-    """`app`: tasks of an app stand beside the boundary of the store, which then has no ceiling beside it."""
+    """`app`: compare tasks of an app with the bare store, instead of the engine with a ceiling."""
     seconds: float = 10.0
-    """How long something lasts that has no end of its own."""
+    """Duration of scenarios that have no end of their own."""
     limit: float = 120.0
-    """Seconds that a peer may take to submit, and to drain."""
+    """Seconds that a peer may take to submit, and again to drain."""
     prefetch: int = 0
-    """Above 0: tasks that one process holds, claimed many at a time; the slots work on them."""
+    """Tasks that one process holds in advance, claimed many at a time; 0: none."""
 
     def body(self) -> bytes:
-        """A JSON text of the asked size."""
+        """Return a JSON text of the given size."""
         return msgspec.json.encode({"text": "x" * max(0, self.payload - 11)})
 
 
@@ -44,8 +44,8 @@ Report = dict[str, Any]
 
 
 class Scenario(NamedTuple):
-    """Something to measure."""
+    """A scenario: what runs, and on which stores."""
 
     run: Callable[[Settings], Report]
     stores: Mapping[str, Mapping[str, Any]]
-    """Where it runs, and what is otherwise there than in other scenarios; the first when none is asked for."""
+    """Default settings by store; the first store is the default."""

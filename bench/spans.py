@@ -27,14 +27,14 @@ class Span(NamedTuple):
 
 
 class Found(NamedTuple):
-    """One side of one run."""
+    """The spans of one side of one run."""
 
     tasks: int
     submit: Span
     drain: Span
 
     def report(self) -> Report:
-        """Rates per second, and microseconds of processor time per task, submit included."""
+        """Return rates per second and microseconds of processor time per task, including submitting."""
         both = Span(*map(sum, zip(self.submit, self.drain, strict=True)))
         return {
             "submit_per_s": round(self.tasks / self.submit.seconds),

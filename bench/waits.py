@@ -1,4 +1,4 @@
-"""Suspending, and the signal that ends it."""
+"""Commands that suspend an execution and resume it by a signal."""
 
 from __future__ import annotations
 
@@ -10,22 +10,29 @@ from flowfabric.storage.minting import new_uuid
 
 
 def suspend(task: Task, count: int) -> Suspend:
-    """Suspend until the first signal on any of some fresh waitpoints."""
+    """Return a command that suspends until the first signal on any of `count` new waitpoints."""
     keys = tuple(f"wpk:{n}" for n in range(count))
     condition = single(keys[0], "go")
     if count > 1:
         condition = Condition(form="tree", tree=(Node("Count", "", keys, "go", 1, "DistinctWaitpoints"),))
     return Suspend(
-        execution_id=task.execution_id, fence=task.fence, suspension_id=new_uuid(),
-        waitpoints=tuple(Binding(new_uuid(), key) for key in keys), condition=condition,
-    )  # fmt: skip
+        execution_id=task.execution_id,
+        fence=task.fence,
+        suspension_id=new_uuid(),
+        waitpoints=tuple(Binding(new_uuid(), key) for key in keys),
+        condition=condition,
+    )
 
 
 def deliver(execution_id: str, suspended: object) -> DeliverSignal:
-    """Signal the first waitpoint of a suspension."""
+    """Return a command that signals the first waitpoint of a suspension."""
     assert isinstance(suspended, Suspended)
     waitpoint = suspended.waitpoint
     return DeliverSignal(
-        execution_id=execution_id, waitpoint_id=waitpoint.waitpoint_id,
-        waitpoint_token=waitpoint.waitpoint_token, signal_id=new_uuid(), signal_name="go", payload=b"{}",
-    )  # fmt: skip
+        execution_id=execution_id,
+        waitpoint_id=waitpoint.waitpoint_id,
+        waitpoint_token=waitpoint.waitpoint_token,
+        signal_id=new_uuid(),
+        signal_name="go",
+        payload=b"{}",
+    )

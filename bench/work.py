@@ -1,4 +1,4 @@
-"""The work that every scenario does: what is submitted, how it is claimed, on which loop."""
+"""Commands and the event loop that all scenarios share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LANE = "bench"
 
 
 def run_loop(work: Coroutine[Any, Any, R]) -> R:
-    """Run on uvloop where there is one, as a server would."""
+    """Run a coroutine on uvloop if it is installed, as the server does."""
     try:
         import uvloop  # noqa: PLC0415
     except ImportError:
@@ -27,9 +27,13 @@ def run_loop(work: Coroutine[Any, Any, R]) -> R:
 
 def creation(store: Commands, body: bytes, **fields: Any) -> CreateExecution:
     return CreateExecution(
-        execution_id=ids.spread(new_uuid(), store.partitions), execution_kind="bench", lane_id=LANE,
-        input_payload=body, payload_encoding="json", **fields,
-    )  # fmt: skip
+        execution_id=ids.spread(new_uuid(), store.partitions),
+        execution_kind="bench",
+        lane_id=LANE,
+        input_payload=body,
+        payload_encoding="json",
+        **fields,
+    )
 
 
 def claim_of(worker: str, max_tasks: int = 1, **fields: Any) -> Claim:

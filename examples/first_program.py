@@ -1,4 +1,4 @@
-"""A first program: a task, a worker, a run. Everything is in one SQLite file.
+"""A first program: a task, a worker and a run, with everything in one SQLite file.
 
 Run it with `python examples/first_program.py [work.db]`.
 """
@@ -12,19 +12,19 @@ app = FlowFabric(sys.argv[1] if len(sys.argv) > 1 else "work.db")
 
 
 def compose(name: str) -> str:
-    """Stand for something slow that must not happen twice."""
+    """Simulate a slow call that must not happen twice."""
     return f"hello, {name}"
 
 
 @app.task(retries=3, timeout="1m")
 async def greet(ctx: Context, name: str) -> str:
     """Greet somebody."""
-    # A step runs once: if the worker dies after it, the next attempt finds its result.
+    # The result of a step is stored: if the worker dies later, the next attempt reuses it.
     return await ctx.step("greeting", compose, name)
 
 
 async def main() -> None:
-    """Be worker and client in one process; another program that opens the same file can be either."""
+    """Run a worker and a client in one process; both could also be separate programs."""
     async with app.worker():
         run = await app.submit(greet, "world")
         greeting = await run.result()

@@ -1,4 +1,4 @@
-"""Ceilings: the same work by bare statements or functions that decide nothing, for the ratio of a run."""
+"""Ceilings: the same work done by bare statements or functions that decide nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.queues import Queue
 
 
 async def open_ceiling(place: Place) -> Queue[Any]:
-    """Open what stands beside the engine on the same kind of store."""
+    """Open the ceiling for a kind of store."""
     if place.url.startswith("valkey://"):
         return await ValkeyCeiling.open(place.url)
     return await SqliteCeiling.open(place.url, place.options["synchronous"])

@@ -35,7 +35,7 @@ Work = Callable[[sqlite3.Connection], Any]
 
 
 class Writer:
-    """One thread; what is queued meanwhile shares a commit."""
+    """A writer thread; requests that are queued meanwhile share a commit."""
 
     def __init__(self, path: str, synchronous: str) -> None:
         self._loop = asyncio.get_running_loop()
@@ -44,7 +44,7 @@ class Writer:
         self._thread.start()
 
     def do(self, work: Work) -> asyncio.Future[Any]:
-        """Queue a piece of work; the future takes its answer."""
+        """Queue a request; the future receives its answer."""
         future = self._loop.create_future()
         self._queue.put((work, future))
         return future
@@ -109,14 +109,14 @@ def finish(k: int, epoch: int) -> Work:
 
 
 class SqliteCeiling:
-    """Jobs in a file."""
+    """A job queue in a SQLite file."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
 
     @classmethod
     async def open(cls, path: str, synchronous: str) -> Self:
-        """Open the file; the first makes its tables."""
+        """Open the file; create its tables if they do not exist."""
         db = sqlite3.connect(path)
         db.executescript(SCHEMA)
         db.close()

@@ -16,14 +16,14 @@ Job = tuple[bytes, int, bytes, bytes]
 
 
 class ValkeyCeiling:
-    """Jobs in a server."""
+    """A job queue on a Valkey server."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     @classmethod
     async def open(cls, url: str) -> Self:
-        """Connect, and bring the functions along."""
+        """Connect, and load the functions."""
         client = Client(url)
         await client.call("FUNCTION", "LOAD", "REPLACE", LIBRARY.read_bytes())
         return cls(client)
@@ -49,5 +49,5 @@ class ValkeyCeiling:
         return await self._client.call("FCALL", function, 0, *arguments)
 
     async def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         self._client.close()

@@ -1,1 +1,1 @@
-"""Other task queues on the same kind of server. Modules here also run in environments that hold nothing of ours."""
+"""Other task queues on the same kind of server. Some modules run in environments without FlowFabric."""

@@ -1,4 +1,4 @@
-"""The peers: what to install, and how their workers are started so that they have as many slots as we."""
+"""The peers: what to install, and how to start their workers with the same number of slots as ours."""
 
 from __future__ import annotations
 
@@ -13,15 +13,24 @@ class Peer(NamedTuple):
 
     requirements: tuple[str, ...]
     workers: Callable[[int, int], list[list[str]]]
-    """From processes and slots of all of them: commands of its own environment."""
+    """Returns the commands that start its workers: `(processes, slots) -> commands`."""
     setup: str
 
 
 def _taskiq(processes: int, slots: int) -> list[list[str]]:
     return [
-        ["taskiq", "worker", f"{APPS}.taskiq:broker", "--workers", str(processes),
-         "--max-async-tasks", str(slots // processes), "--log-level", "ERROR"]
-    ]  # fmt: skip
+        [
+            "taskiq",
+            "worker",
+            f"{APPS}.taskiq:broker",
+            "--workers",
+            str(processes),
+            "--max-async-tasks",
+            str(slots // processes),
+            "--log-level",
+            "ERROR",
+        ]
+    ]
 
 
 def _huey(_: int, slots: int) -> list[list[str]]:
@@ -38,10 +47,25 @@ def _arq(processes: int, _: int) -> list[list[str]]:
 
 def _celery(processes: int, slots: int) -> list[list[str]]:
     return [
-        ["celery", "-A", f"{APPS}.celery", "worker", "-n", f"n{node}@bench", "-P", "prefork",
-         "-c", str(slots // processes), "-l", "ERROR", "--without-gossip", "--without-mingle", "--without-heartbeat"]
+        [
+            "celery",
+            "-A",
+            f"{APPS}.celery",
+            "worker",
+            "-n",
+            f"n{node}@bench",
+            "-P",
+            "prefork",
+            "-c",
+            str(slots // processes),
+            "-l",
+            "ERROR",
+            "--without-gossip",
+            "--without-mingle",
+            "--without-heartbeat",
+        ]
         for node in range(processes)
-    ]  # fmt: skip
+    ]
 
 
 PEERS: Final = {

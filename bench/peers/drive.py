@@ -1,4 +1,4 @@
-"""Driving one peer: submit everything, then start its workers and watch them drain."""
+"""Run one peer: submit everything, then start its workers and wait until they have drained."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ STOP_SECONDS = 10.0
 
 
 class Failed(Exception):
-    """A peer that did not do its work; the text says what happened."""
+    """Raised if a peer does not finish its work; the text says what happened."""
 
 
 class Drained(NamedTuple):
-    """Seconds of both halves."""
+    """Seconds that submitting and draining took."""
 
     submit: float
     drain: float
 
 
 def once(name: str, peer: Peer, commands: Path, settings: Settings) -> Drained:
-    """One run on a fresh server."""
+    """Run once on a fresh server."""
     with valkey_server(settings.aof) as address, folder() as counts:
         surroundings = {
             **os.environ,
@@ -52,7 +52,7 @@ def once(name: str, peer: Peer, commands: Path, settings: Settings) -> Drained:
 
 
 def submit(name: str, commands: Path, settings: Settings, surroundings: Mapping[str, str]) -> float:
-    """Submit in the peer's environment; return the seconds that it took there."""
+    """Submit in the peer's environment; return the seconds that it took."""
     command = [str(commands / "python"), "-m", "bench.peers.submit", name, str(settings.tasks)]
     try:
         done = subprocess.run(
@@ -69,14 +69,17 @@ def submit(name: str, commands: Path, settings: Settings, surroundings: Mapping[
 def workers(
     lines: Sequence[Sequence[str]], commands: Path, surroundings: Mapping[str, str]
 ) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Start workers, each the leader of a group that is ended as a whole."""
+    """Start workers, each as leader of a process group that is ended as a whole."""
     started = [
         subprocess.Popen(
             [str(commands / line[0]), *line[1:]],
-            env=surroundings, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+            env=surroundings,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
         for line in lines
-    ]  # fmt: skip
+    ]
     try:
         yield started
     finally:
@@ -85,7 +88,7 @@ def workers(
 
 
 def end(worker: subprocess.Popen[bytes]) -> None:
-    """Ask a group to end; whoever is left after a while is killed."""
+    """Terminate a process group, and kill what is left after a while."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(worker.pid, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -96,7 +99,7 @@ def end(worker: subprocess.Popen[bytes]) -> None:
 
 
 def await_drained(counts: Path, settings: Settings, started: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Return when every task was run."""
+    """Wait until every task has run."""
     end_at = time.monotonic() + settings.limit
     while (done := ticks.count(counts)) < settings.tasks:
         if any(worker.poll() is not None for worker in started):

@@ -1,4 +1,4 @@
-"""An environment for each peer, made once: what they depend on does not go together, nor with ours."""
+"""Create one environment per peer, because their dependencies conflict with each other and with ours."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ INSTALL_SECONDS = 600
 
 
 class NotInstalled(Exception):
-    """A peer that cannot be had here; the text says why."""
+    """Raised if a peer cannot be installed; the text says why."""
 
 
 def environment(name: str, peer: Peer, cache: Path = CACHE) -> Path:
-    """Return the folder of a peer's commands; install it if that has not been done."""
+    """Return the folder of a peer's commands; install the peer if necessary."""
     folder = cache / name
     wanted = "\n".join(peer.requirements)
     stamp = folder / "installed.txt"
@@ -33,7 +33,7 @@ def environment(name: str, peer: Peer, cache: Path = CACHE) -> Path:
 
 
 def version(name: str, commands: Path) -> str:
-    """The version that was installed."""
+    """Return the installed version."""
     code = f"from importlib.metadata import version; print(version({name!r}))"
     return _run([str(commands / "python"), "-c", code]).strip()
 

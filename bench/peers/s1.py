@@ -1,4 +1,4 @@
-"""Scenario 1 of every peer and of ours, by turns, on the same kind of server with the same slots and processes."""
+"""Run scenario 1 of every peer and of ours in turn, with the same kind of server, slots and processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OURS = {"flowfabric": False, "bare ceiling": True}
 
 
 class Contender:
-    """One row of the table, run by run."""
+    """One row of the table, with the results of all runs."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -29,7 +29,7 @@ class Contender:
         self._commands: Path | None = None
 
     def prepare(self) -> None:
-        """Install it; what cannot be installed says so in its row."""
+        """Install the peer; note it in the row if that fails."""
         if self.name in OURS:
             self.setup = "every slot claims and completes one task at a time"
             return
@@ -42,7 +42,7 @@ class Contender:
             self.note = f"not installed: {error}"
 
     def run(self, settings: Settings) -> None:
-        """Run once more, unless it has failed before."""
+        """Run once more, unless an earlier run failed."""
         if self.note:
             return
         if self._commands is None:
@@ -54,7 +54,7 @@ class Contender:
             self.note = str(error)
 
     def row(self, settings: Settings) -> dict[str, Any]:
-        """Medians of all runs."""
+        """Return the medians of all runs."""
         row: dict[str, Any] = {
             "system": self.name,
             "submit_per_s": "",
@@ -76,7 +76,7 @@ def ours(settings: Settings, *, bare: bool) -> Drained:
 
 
 def run(settings: Settings, names: Sequence[str] = ()) -> Report:
-    """All contenders in every run, so that drift of the machine meets them alike."""
+    """Run all contenders in every round, so that changes of the machine's speed affect all of them."""
     contenders = [Contender(name) for name in (*OURS, *(names or PEERS))]
     for contender in contenders:
         contender.prepare()
@@ -88,7 +88,7 @@ def run(settings: Settings, names: Sequence[str] = ()) -> Report:
 
 
 def standing(rows: Sequence[dict[str, Any]]) -> Report:
-    """Our drain beside the best of the others."""
+    """Return our drain rate relative to the best peer."""
     peers = [row for row in rows if row["system"] not in OURS and row["drain_per_s"]]
     if not peers:
         return {"best_peer": "", "ahead": 0.0}

@@ -1,4 +1,4 @@
-"""Runs inside a peer's environment: `python -m bench.peers.submit APP TASKS` prints the seconds that it took."""
+"""Submit inside a peer's environment: `python -m bench.peers.submit APP TASKS` prints the seconds that it took."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BODY = {"text": "x" * max(0, int(os.environ.get("FF_BENCH_PAYLOAD", "4096")) - 1
 
 
 async def spread(count: int, submit: Callable[[], Awaitable[Any]]) -> None:
-    """Submit from as many submitters as there are slots."""
+    """Submit with as many concurrent submitters as slots."""
     numbers = iter(range(count))
 
     async def submitter() -> None:
@@ -29,7 +29,7 @@ async def spread(count: int, submit: Callable[[], Awaitable[Any]]) -> None:
 
 
 def main(app: str, count: int) -> None:
-    """Submit and say how long it took."""
+    """Submit and print how long it took."""
     module = importlib.import_module(f"bench.peers.apps.{app}")
     begin = time.perf_counter()
     work = module.submit(count)

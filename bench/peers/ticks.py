@@ -1,4 +1,4 @@
-"""Counting what peers have run, across their processes: a time for each task, appended to a file of each process."""
+"""Count the tasks that peers have run: each process appends a timestamp per task to a file of its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _own: dict[int, int] = {}
 
 
 def tick() -> None:
-    """Say that a task was run. One small write; processes that were forked get files of their own."""
+    """Record that a task has run. Forked processes write to files of their own."""
     pid = os.getpid()
     if pid not in _own:
         path = Path(os.environ[FOLDER]) / str(pid)
@@ -23,11 +23,11 @@ def tick() -> None:
 
 
 def count(folder: Path) -> int:
-    """How many tasks were run so far."""
+    """Return how many tasks have run so far."""
     return sum(path.stat().st_size for path in folder.iterdir()) // TICK.size
 
 
 def span_seconds(folder: Path) -> float:
-    """Seconds from the first task to the last; every process of a machine has the same clock."""
+    """Return the seconds from the first task to the last; all processes of a machine share a clock."""
     times: list[int] = [at for path in folder.iterdir() for (at,) in TICK.iter_unpack(path.read_bytes())]
     return (max(times) - min(times)) / 1e9

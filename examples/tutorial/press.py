@@ -1,4 +1,4 @@
-"""The program of docs/tutorial.md: an article that survives a crash, and waits for its editor."""
+"""The program of docs/tutorial.md: an article that survives a crash and waits for its editor."""
 
 import os
 import signal
@@ -9,13 +9,13 @@ app = FlowFabric()
 
 
 def research(topic: str) -> list[str]:
-    """Stand for something slow and dear."""
+    """Simulate a slow, expensive call."""
     print("researching", topic, flush=True)
     return [f"{topic} are old", f"{topic} are hot"]
 
 
 def write(facts: list[str], *, power_fails: bool) -> str:
-    """Stand for a model that writes; the first time, the machine dies while it does."""
+    """Simulate a language model; the first time, the machine dies while it writes."""
     print("writing", flush=True)
     if power_fails:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -24,7 +24,7 @@ def write(facts: list[str], *, power_fails: bool) -> str:
 
 @app.task(retries=3, timeout="5m")
 async def article(ctx: Context, topic: str) -> str:
-    """Write an article, and publish it when the editor agrees."""
+    """Write an article and publish it when the editor approves."""
     facts = await ctx.step("research", research, topic)
     text = await ctx.step("write", write, facts, power_fails=ctx.attempt == 0)
     try:

@@ -50,3 +50,10 @@ def test_links_lead_somewhere(page: Path) -> None:
         there = (page.parent / file).resolve() if file else page
         assert there.exists(), target
         assert not heading or heading in anchors(there), target
+
+
+def test_the_design_index_lists_every_page() -> None:
+    index = links((ROOT / "docs" / "design.md").read_text(encoding="utf-8"))
+    pages = {f"design/{page.name}" for page in (ROOT / "docs" / "design").glob("*.md")}
+    assert pages
+    assert pages <= {*index}
