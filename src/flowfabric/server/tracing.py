@@ -22,12 +22,12 @@ except ImportError as error:  # pragma: no cover - seen only where the extra is 
     raise ImportError(f"traces need OpenTelemetry: {install_command('otel')}") from error
 
 from flowfabric import __version__
+from flowfabric.logs import TRACE
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.contracts.create import Created, Duplicate
 from flowfabric.model.contracts.lease import Claimed, IssueReclaimGrant, Renew
 from flowfabric.model.contracts.reads import Question
 from flowfabric.model.errors import FlowFabricError, Infrastructure
-from flowfabric.server.logs import TRACE
 from flowfabric.server.routing import Router, endpoints
 from flowfabric.storage.base import Upkeep
 
