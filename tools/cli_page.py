@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from flowfabric.cli.completion import subcommands
 from flowfabric.cli.main import build_parser
+from flowfabric.cli.support.parsers import subcommands
 
 
 def commands() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The commands and questions that programs below the app send most; all are in `flowfabric.model.operations`.
+"""The commands and questions that programs use most when they call a store without an app.
 
 ::
 
@@ -9,7 +9,7 @@
     await store.apply(CreateExecution(execution_id=execution_id, execution_kind="greet"))
     found = await store.read(Describe(execution_id=execution_id))
 
-Answers are in the modules of the commands that they belong to.
+All commands are in `flowfabric.model.operations`, each with its answer in the same module.
 """
 
 from flowfabric.engine import claim_when_ready, tail_when_ready, wait_until_ended

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from flowfabric.cli.admin import report, severity
+from flowfabric.cli.commands.admin.partition_collisions import report, severity
 from flowfabric.model.ids import partition_of
-from flowfabric.server.variables import VARIABLES
+from flowfabric.variables import VARIABLES
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "server.md"
 

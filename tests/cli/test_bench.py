@@ -58,7 +58,7 @@ async def test_it_ends_in_time(backend: Backend) -> None:
     ff = Ff(backend.url())
     ended = await ff("bench", "--tasks", "1000000", "--seconds", "0.5")
     assert ended.code == 0, ended
-    assert "the time was over before all was done" in ended.out
+    assert "the time ran out before everything was done" in ended.out
     assert await left(ff) == ([], [])
 
 

@@ -121,7 +121,7 @@ async def test_many_are_submitted_one_for_each_line(place: Place, ff: Ff, tmp_pa
 async def test_a_bad_line_submits_nothing(place: Place, ff: Ff) -> None:
     ended = await ff("submit", "greet", "--each", "-", stdin=b'{"name": "a"}\nname=b\n')
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err.startswith("ff: each: line 2 is no JSON")
+    assert ended.err.startswith("ff: each: line 2 is not JSON")
     assert await ff.json("ps") == []
 
 
@@ -360,9 +360,9 @@ async def test_ids_may_be_short_when_one_is_meant(place: Place, ff: Ff) -> None:
     assert (await ff.json("explain", keyed.partition("}:")[2]))["execution_id"] == keyed
     missing = await ff("explain", "{fp:1}:00000000-0000-4000-8000-000000000000")
     assert (missing.code, missing.out) == (3, "")
-    assert missing.err.endswith("`ff ps` shows what there is\n")
+    assert missing.err.endswith("`ff ps` lists executions\n")
     missing = await ff("explain", "00000000-0000-4000-8000-000000000000")
-    assert (missing.code, missing.err.endswith("`ff ps` shows what there is\n")) == (3, True)
+    assert (missing.code, missing.err.endswith("`ff ps` lists executions\n")) == (3, True)
     made = []
     for last in "12":
         uuid = f"aaaaaaaa-0000-4000-8000-00000000000{last}"

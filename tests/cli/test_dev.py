@@ -131,14 +131,14 @@ async def test_an_app_is_named_by_its_file_or_its_module(target: str, tmp_path: 
 @pytest.mark.parametrize(
     ("target", "code", "text"),
     [
-        ("nowhere:app", 2, "there is no module nowhere; run ff where it lies, install it, or give its file"),
+        ("nowhere:app", 2, "there is no module nowhere; run ff in its folder, install it, or name its file"),
         ("shop.app", 2, "there is no module shop.app; for app in shop write shop:app"),
         ("nowhere/shop.py:app", 2, "there is no file nowhere/shop.py in "),
         ("./shop:app", 2, "there is no file shop; there is shop.py"),
-        ("./pages:app", 2, "pages is a folder; name the file that the app lies in"),
+        ("./pages:app", 2, "pages is a folder; name the file of the app"),
         ("./my.shop.py:app", 2, "my.shop.py cannot be imported; call the file NAME.py, with no other dot"),
         ("./pages/asyncio.py:app", 2, "pages/asyncio.py cannot be imported: asyncio is another module already"),
-        (":app", 2, "'' is no name of a module; write shop.tasks:app or ./shop.py:app"),
+        (":app", 2, "'' is not the name of a module; write shop.tasks:app or ./shop.py:app"),
         ("shop:nothing", 2, "shop has no FlowFabric called nothing; write shop:app"),
         ("./shop.py:nothing", 2, "./shop.py has no FlowFabric called nothing; write ./shop.py:app"),
         ("shop:greet", 2, "greet in shop is of type function, not a FlowFabric; write shop:app"),
@@ -188,7 +188,7 @@ async def test_dev_serves_works_and_reloads(backend: Backend, code: Path) -> Non
         await until(dev, "» Ada is greeted")
         await until(dev, 'completed: "HELLO, Ada"')
         (code / "shop.py").write_text(APP.replace("HELLO", "BYE"), "utf-8")
-        await until(dev, "worker-1 is started anew: shop.py has changed")
+        await until(dev, "worker-1 is restarted: shop.py has changed")
         await until(dev, "worker-2 runs shop:app")
         dev.stdin.write(b"submit greet name=Ben\n")  # any command can be typed
         await until(dev, 'completed: "BYE, Ben"')
@@ -197,7 +197,7 @@ async def test_dev_serves_works_and_reloads(backend: Backend, code: Path) -> Non
         dev.stdin.write(b"a\n'\nr\n")
         await until(
             dev, "nothing asks for an answer now", "ff: No closing quotation",
-            "worker-2 is started anew: asked to", "worker-3 runs shop:app",
+            "worker-2 is restarted: as requested", "worker-3 runs shop:app",
         )  # fmt: skip
         dev.stdin.write(b"q\n")
         assert await dev.wait() == 0
@@ -267,9 +267,9 @@ async def test_a_store_that_goes_away_comes_back(code: Path) -> None:
             dev.stdin.write(b"submit greet name=Ada\n")
             await until(dev, 'completed: "HELLO, Ada"')
             server.kill()
-            await until(dev, "the store is away: ")
+            await until(dev, "the store is unreachable: ")
             server.start()
-            await until(dev, "the store is back")
+            await until(dev, "the store is reachable again")
             dev.stdin.write(b"submit greet name=Ben\n")
             await until(dev, 'completed: "HELLO, Ben"')
             dev.stdin.write(b"ps --live\n")
@@ -284,7 +284,7 @@ async def test_an_app_that_breaks_waits_for_a_change(code: Path) -> None:
     (code / "shop.py").write_text("import missing_module", "utf-8")
     async with running(code, "dev", "shop:app", "--store", "work.db", *LOCAL) as dev:
         await until(dev, "missing_module")
-        await until(dev, "worker-1 ended with 1; a change, or r and Enter, starts it anew")
+        await until(dev, "worker-1 ended with 1; a change, or r and Enter, restarts it")
         assert dev.stdin is not None
         dev.stdin.write(b"k\n")
         await until(dev, "no worker runs now; r and Enter starts one")
@@ -313,7 +313,7 @@ async def test_dev_wants_a_store_of_its_own(code: Path) -> None:
     async with running(code, "dev", "shop:app", "--store", "http://127.0.0.1:1") as process:
         said = (await process.communicate())[0].decode()
     assert (process.returncode, said) == (
-        2, "ff: ff dev brings a server of its own: name a store, not a server\n",
+        2, "ff: ff dev starts its own server: name a store, not a server\n",
     )  # fmt: skip
 
 

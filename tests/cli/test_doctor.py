@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from flowfabric.cli import doctor_valkey
+from flowfabric.cli.doctor import valkey
 from flowfabric.storage.sqlite.connection import migrations
 from flowfabric.storage.valkey.boot import MARK
 from flowfabric.storage.valkey.client import Client
@@ -36,13 +36,13 @@ async def test_a_store_is_looked_at(place: Place, ff: Ff) -> None:
 
 async def test_doctor_says_what_to_change_in_valkey(tmp_path: Path) -> None:
     info = {"aof_enabled": "1", "maxmemory": "100", "used_memory": "95", "maxmemory_policy": "allkeys-lru"}
-    found = {each.name: each for each in (*doctor_valkey.memory(info), *doctor_valkey.persistence(info))}
+    found = {each.name: each for each in (*valkey.check_memory(info), *valkey.check_persistence(info))}
     assert {name for name, each in found.items() if each.verdict == "change"} == {
         "maxmemory-policy",
         "memory",
     }
     assert "set noeviction" in found["maxmemory-policy"].remedy
-    failing = doctor_valkey.persistence({"aof_enabled": "1", "rdb_last_bgsave_status": "err"})
+    failing = valkey.check_persistence({"aof_enabled": "1", "rdb_last_bgsave_status": "err"})
     assert [each.verdict for each in failing] == ["ok", "change"]
 
 
@@ -51,7 +51,7 @@ async def test_the_load_is_that_of_others(tmp_path: Path) -> None:
 
     async with empty_server() as server:
         client = Client(server.url)
-        (load,) = [each for each in await doctor_valkey._server(client) if each.name == "load"]
+        (load,) = [each for each in await valkey._check_node(client) if each.name == "load"]
         client.close()
     assert int(load.value.split()[0]) <= 2
 

@@ -10,8 +10,8 @@ import pytest
 
 import flowfabric
 from flowfabric.cli import main
-from flowfabric.cli.completion import subcommands
 from flowfabric.cli.main import build_parser
+from flowfabric.cli.support.parsers import subcommands
 
 
 def ff(*arguments: str, timeout: float = 50) -> subprocess.CompletedProcess[str]:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from flowfabric.cli.completion import subcommands
-from flowfabric.cli.exits import Exit
 from flowfabric.cli.main import build_parser
+from flowfabric.cli.support.exit_codes import ExitCode
+from flowfabric.cli.support.parsers import subcommands
 from support.serving import Backend
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "cli.md"
@@ -38,7 +38,7 @@ def test_the_guide_names_every_command_and_code() -> None:
     text = GUIDE.read_text("utf-8")
     table = text.partition("| What you want")[2].partition("\n\n")[0]
     assert set(re.findall(r"`([a-z]+)`", table)) == {name for name, _, _ in subcommands(build_parser())}
-    assert [int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)] == sorted(Exit)
+    assert [int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)] == sorted(ExitCode)
 
 
 @pytest.mark.timeout(120)  # a dozen processes, one after the other

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flowfabric import FlowFabric
-from flowfabric.cli.arguments import check_input
+from flowfabric.cli.support.task_arguments import check_input
 from flowfabric.model.errors import InvalidInput
 from flowfabric.model.operations.kind import GetKind, PublishKind
 from flowfabric.model.operations.read import GetPayload
@@ -222,7 +222,7 @@ async def test_a_task_of_bytes_takes_no_json(place: Place, ff: Ff, arguments: tu
     await publish(place)
     ended = await ff("submit", "thumbnail", *arguments)
     assert (ended.code, ended.out) == (2, "")
-    assert "image: thumbnail takes bytes, and no JSON: give them with --raw --input @FILE" in ended.err
+    assert "image: thumbnail takes bytes, not JSON: give them with --raw --input @FILE" in ended.err
     assert await runs(place) == []
     assert (await ff("submit", "thumbnail", *arguments, "--no-check")).code == 0
 

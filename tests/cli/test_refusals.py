@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from flowfabric.cli.exits import Exit, code_of
-from flowfabric.cli.policies import FORM, fields_of
+from flowfabric.cli.support.exit_codes import ExitCode, exit_code_of
+from flowfabric.cli.support.policy import POLICY_FIELDS, iterate_fields
 from flowfabric.model.errors import BY_CODE, Conflict, Infrastructure, InvalidInput, NotFound
 from flowfabric.model.policy import parse_policy
 from flowfabric.model.policy_fields import Fields
@@ -51,7 +51,7 @@ async def test_a_store_that_is_not_there_ends_with_four(
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("submit", "x", "--input", "{"), "is no JSON"),
+        (("submit", "x", "--input", "{"), "is not JSON"),
         (("submit", "x", "--input", "{}", "a=1"), "give --input or NAME=VALUE, not both"),
         (("submit", "x", "a"), "write NAME=VALUE"),
         (("submit", "x", "--each", "missing"), "missing cannot be read"),
@@ -67,7 +67,7 @@ async def test_a_store_that_is_not_there_ends_with_four(
         (("--json", "ps"), "options come after the command: write `ff ps --json`"),
         (("--store", "http://:secret@h:1"), "write `ff COMMAND --store 'http://***@h:1'`"),
         (("lanes", "a"), "ff lanes: error: unrecognized arguments: a"),
-        (("submit", "x", "--raw"), "says how --input is meant"),
+        (("submit", "x", "--raw"), "describes --input"),
         (("submit", "x", "--delay", "soon"), "is no duration"),
         (("submit", "x", "--delay", "5"), "delay: '5' has no unit: write 5s, or 5ms, 5m, 5h, 5d"),
         (("submit", "x", "--wait", "--timeout", "0.5"), "timeout: '0.5' has no unit: write 0.5s"),
@@ -183,7 +183,7 @@ def test_the_form_of_policies_is_what_the_engine_reads(monkeypatch: pytest.Monke
     """Read a policy that has every object, and note what is asked for."""
     asked: set[str] = set()
     monkeypatch.setattr(Fields, "_of", noting(asked, Fields._of))
-    known = {f"{path}{name}" for path, name in fields_of(FORM, "")}
+    known = {f"{path}{name}" for path, name in iterate_fields(POLICY_FIELDS, "")}
     parse_policy(
         '{"retry_policy": {"backoff": {"type": "fixed"}}, "fallback_policy": {"tiers": [{}]}, "priority": 1}'
     )
@@ -232,8 +232,8 @@ async def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
 def test_every_refusal_has_a_code() -> None:
     families = {NotFound: 3, InvalidInput: 2, Infrastructure: 4, Conflict: 1}
     for kind in BY_CODE.values():
-        code = code_of(kind())
-        assert code in set(Exit)
+        code = exit_code_of(kind())
+        assert code in set(ExitCode)
         for family, wanted in families.items():
             if issubclass(kind, family):
                 assert code == wanted, kind

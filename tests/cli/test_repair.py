@@ -34,7 +34,7 @@ async def prepare(backend: Backend) -> None:
         client.close()
 
 
-def test_damage_is_told_and_mended(backend: Backend, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damage_is_reported_and_repaired(backend: Backend, capsys: pytest.CaptureFixture[str]) -> None:
     asyncio.run(prepare(backend))
 
     def run(*arguments: str) -> tuple[int, list[str]]:
@@ -47,7 +47,7 @@ def test_damage_is_told_and_mended(backend: Backend, capsys: pytest.CaptureFixtu
     code, lines = run("--look")
     assert (code, lines[-1]) == (1, "1 executions compared: 1 entry wrong")
     assert "tall" in lines[0]
-    assert run()[1][-1] == "1 executions compared: 1 entry mended"
+    assert run()[1][-1] == "1 executions compared: 1 entry repaired"
     assert run() == (0, ["1 executions compared: everything is as it should be"])
     assert run("--look")[0] == 0
 

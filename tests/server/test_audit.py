@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from flowfabric import logs
 from flowfabric.model.errors import InvalidInput
-from flowfabric.server import logs
 from support.server import Api
 from support.serving import Serve
 from support.work import act, claim, create, path

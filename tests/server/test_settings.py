@@ -10,8 +10,8 @@ import pytest
 
 from flowfabric.model.ids import Partitions
 from flowfabric.server.settings import BadSetting, Settings, load_settings
-from flowfabric.server.variables import VARIABLES, is_loopback
 from flowfabric.storage.resolve import default_file, family, store_url, without_password
+from flowfabric.variables import VARIABLES, is_loopback
 
 HOME = {"HOME": "/home/ada"}
 SECRET = "ab" * 32

@@ -19,8 +19,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
+from flowfabric.logs import JsonLines
 from flowfabric.model.errors import StoreUnusable
-from flowfabric.server.logs import JsonLines
 from flowfabric.server.server import Server
 from flowfabric.server.telemetry import tracing_from, wanted
 from flowfabric.server.tracing import Tracing, span_name

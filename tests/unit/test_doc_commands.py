@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from flowfabric.cli.completion import subcommands
 from flowfabric.cli.main import build_parser
+from flowfabric.cli.support.parsers import subcommands
 
 ROOT = Path(__file__).parents[2]
 PAGES = {

@@ -1,4 +1,8 @@
-"""The command line: `ff`."""
+"""The `ff` command line.
+
+`ff submit` is in `commands/submit.py`, and so on for every command. `support` holds what several commands share;
+`dev`, `doctor` and `bench` hold the parts of the three larger commands.
+"""
 
 from flowfabric.cli.main import main
 

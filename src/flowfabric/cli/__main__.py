@@ -1,4 +1,4 @@
-"""`python -m flowfabric.cli`, for when `ff` is not on the path."""
+"""Run `ff` as `python -m flowfabric.cli`, where `ff` is not on the path."""
 
 import sys
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
-from flowfabric.server.logs import AUDIT
+from flowfabric.logs import AUDIT
 from flowfabric.server.roles import Need, Principal
 
 AUDITED: Final = frozenset({Need.OPERATE, Need.ADMIN})

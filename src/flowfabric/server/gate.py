@@ -17,6 +17,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 from msgspec import Raw
 
+from flowfabric.logs import EXECUTION, REQUEST
 from flowfabric.model import checks
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.server import audit, records
@@ -24,7 +25,6 @@ from flowfabric.server.auth import authorize
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.crosssite import CrossSite
 from flowfabric.server.errors import BAD_SHAPE, HttpError, from_engine
-from flowfabric.server.logs import EXECUTION, REQUEST
 from flowfabric.server.query import check_path, check_query, decode_query, text_of
 from flowfabric.server.roles import Need, Principal, Role
 from flowfabric.server.routing import FORM_TYPE, Endpoint, Router, endpoints

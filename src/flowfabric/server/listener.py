@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import uvicorn
 
 from flowfabric.server.transport import Limits, protocol_with, sweep
-from flowfabric.server.variables import url_of
+from flowfabric.variables import url_of
 
 if TYPE_CHECKING:
     from flowfabric.server.server import Server

@@ -6,33 +6,12 @@ import base64
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
-
 from flowfabric.model.operations.stream import FrameView
 from flowfabric.model.views import SignalView
 from flowfabric.server.forms import text_or_base64
+from flowfabric.shapes import JSON, embedded, json_or_base64
 
-JSON = "json"
-
-
-def embedded(data: bytes) -> msgspec.Raw | None:
-    """Return bytes that are one JSON value so that they can stand inside an answer as they are; else nothing."""
-    try:
-        data.decode()  # what is only copied is not checked for being text
-        return msgspec.json.decode(data, type=msgspec.Raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-
-
-def json_or_base64(name: str, data: bytes, encoding: str) -> dict[str, Any]:
-    """Show stored bytes as the JSON value that they are, or under `<name>_base64`."""
-    value = embedded(data) if encoding == JSON else None
-    if value is None:
-        return {f"{name}_base64": base64.b64encode(data).decode()}
-    if bytes(value) == data:
-        return {name: value}
-    # White space around a value is no part of it; who wants the bytes gets them besides.
-    return {name: value, f"{name}_base64": base64.b64encode(data).decode()}
+__all__ = ["JSON", "embedded", "frame_fields", "json_or_base64", "signals"]
 
 
 def signals(views: Iterable[SignalView]) -> list[dict[str, Any]]:

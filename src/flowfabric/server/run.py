@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Final
 
+from flowfabric.logs import configure
 from flowfabric.model.errors import FlowFabricError
-from flowfabric.server.logs import configure
 from flowfabric.server.settings import Settings
 from flowfabric.storage import opens
 from flowfabric.storage.resolve import family

@@ -24,8 +24,8 @@ from flowfabric.server.routes import load_routes
 from flowfabric.server.sending import Unread
 from flowfabric.server.settings import Settings
 from flowfabric.server.tally import Tally
-from flowfabric.server.variables import url_of
 from flowfabric.storage.base import Upkeep
+from flowfabric.variables import url_of
 
 if TYPE_CHECKING:
     import socket

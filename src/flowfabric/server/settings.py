@@ -1,6 +1,6 @@
 """What a server is told: flags, then the environment, then a file, then defaults.
 
-Every variable of `flowfabric.server.variables` is read and checked, and a bad value is refused by name. Of the scanner
+Every variable of `flowfabric.variables` is read and checked, and a bad value is refused by name. Of the scanner
 intervals two mean something here: `FF_RETENTION_TRIMMER_INTERVAL_S` (removal of what has expired) and
 `FF_INDEX_RECONCILER_INTERVAL_S` (comparison of indexes and records). What else other servers scan for is decided by
 the operations themselves or fired by timers at its time; those intervals are checked and left alone.
@@ -20,7 +20,8 @@ from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.ids import Partitions
 from flowfabric.model.redaction import hide, shown, shown_text
 from flowfabric.model.tokens import SEED_SECRET_LENGTH
-from flowfabric.server.variables import (
+from flowfabric.storage.resolve import EMBEDDED, family, store_url, without_password
+from flowfabric.variables import (
     BY_NAME,
     VARIABLES,
     BadSetting,
@@ -29,7 +30,6 @@ from flowfabric.server.variables import (
     is_loopback,
     usable_origin,
 )
-from flowfabric.storage.resolve import EMBEDDED, family, store_url, without_password
 
 CONFIG: Final = "FF_CONFIG"
 HMAC_SECRET: Final = "FF_WAITPOINT_HMAC_SECRET"  # noqa: S105 - the name of a variable

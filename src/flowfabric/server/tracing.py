@@ -22,13 +22,13 @@ except ImportError as error:  # pragma: no cover - seen only where the extra is 
     raise ImportError(f"traces need OpenTelemetry: {install_command('otel')}") from error
 
 from flowfabric import __version__
+from flowfabric.logs import TRACE
 from flowfabric.model.command import Command, Question
 from flowfabric.model.errors import FlowFabricError, Infrastructure
 from flowfabric.model.operations.claim import Claimed
 from flowfabric.model.operations.create import Created, Duplicate
 from flowfabric.model.operations.grant import IssueReclaimGrant
 from flowfabric.model.operations.lease import Renew
-from flowfabric.server.logs import TRACE
 from flowfabric.server.routing import Router, endpoints
 from flowfabric.storage.base import Upkeep
 

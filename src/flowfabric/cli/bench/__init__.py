@@ -1,0 +1,1 @@
+"""The measurement behind `ff bench`."""

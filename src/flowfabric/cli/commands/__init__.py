@@ -1,0 +1,1 @@
+"""The commands of `ff`, one module each, named as the command is typed."""

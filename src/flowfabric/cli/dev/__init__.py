@@ -1,0 +1,1 @@
+"""The parts of `ff dev`: its worker process, its event output and its prompt."""
