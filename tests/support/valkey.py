@@ -97,11 +97,13 @@ async def empty_server() -> AsyncIterator[ValkeyServer]:
 
 
 @asynccontextmanager
-async def valkey(_folder: Path, clock: ManualClock, chance: object) -> AsyncIterator[Upkeep]:
+async def valkey(
+    _folder: Path, clock: ManualClock, chance: object, *, fast_paths: bool = True
+) -> AsyncIterator[Upkeep]:
     """A store on an empty server."""
     async with empty_server() as server:
         assert callable(chance)
-        store = await ValkeyStore.open(server.url, clock=clock, chance=chance)
+        store = await ValkeyStore.open(server.url, clock=clock, chance=chance, fast_paths=fast_paths)
         yield store
         await store.close()
         await asyncio.sleep(0)

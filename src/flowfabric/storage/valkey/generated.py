@@ -8,33 +8,34 @@ from typing import Any, Final
 
 import msgspec
 
-from flowfabric.model import conditions, evaluation, limits, policy, presence, records, transitions
-from flowfabric.model.contracts import access, create, lease, streams, upkeep, waiting
+from flowfabric.model import limits, policy, presence, records, transitions
 from flowfabric.model.contracts.base import Command, Fence, HolderCommand
-from flowfabric.model.machine.claim import RESUME_REASONS
-from flowfabric.model.machine.operators import BLOCKS
-from flowfabric.model.machine.resume import MATCHED
-from flowfabric.model.machine.signals import BUFFERED
-from flowfabric.model.machine.suspend import BLOCKING
-from flowfabric.model.machine.workspace import decidable
+from flowfabric.model.contracts.create import CreateExecution
+from flowfabric.model.contracts.lease import Claim, Complete, Fail, Renew
+from flowfabric.model.contracts.streams import AppendFrames, FrameInput, PutStep
+from flowfabric.model.contracts.upkeep import Purge
 from flowfabric.model.policy import Policy
 from flowfabric.model.state import FINAL_LIVES, Eligibility, Outcome, Phase, Public, public_state
-from flowfabric.model.tokens import KeyRing
 from flowfabric.model.transitions import ANY_ELIGIBILITY, ANY_OWNER, Transition
 from flowfabric.storage.valkey.codec import BYTES, FORMS
 from flowfabric.storage.valkey.executions import FIXED, HOT, PACKED, RARE, TOLD
+from flowfabric.storage.valkey.sight import Sight
 
-_MODULES: Final = (access, create, lease, streams, upkeep, waiting)
+_COMMANDS: Final[tuple[type[Command[Any]], ...]] = (
+    CreateExecution, Claim, Complete, Fail, Renew, AppendFrames, PutStep, Purge,
+)  # fmt: skip
+"""Those that have a fast path (operations/)."""
 
 
 def fields() -> dict[str, tuple[str, ...]]:
     """Return the fields of every form that Lua knows, in their places."""
     kinds: list[type[msgspec.Struct]] = [
         *_record_forms(),
-        *_commands(),
+        *_COMMANDS,
         HolderCommand,
         Fence,
-        streams.FrameInput,
+        FrameInput,
+        Sight,
     ]
     named = {kind.__name__: kind.__struct_fields__ for kind in kinds}
     return named | {"Execution": (*PACKED, *HOT, *RARE, *FIXED)}
@@ -76,12 +77,6 @@ def tables() -> str:
         "final_lives": {str(life): True for life in sorted(FINAL_LIVES)},
         "failure_categories": policy.FAILURE_CATEGORIES,
         "final_categories": dict.fromkeys(policy.FINAL_CATEGORIES, True),
-        "blocks": {str(reason): str(eligibility) for reason, eligibility in BLOCKS.items()},
-        "blocking_of": BLOCKING,
-        "resume_reasons": RESUME_REASONS,
-        "signal_effects": _signal_effects(),
-        "matched": dict.fromkeys(sorted(MATCHED), True),
-        "sentinels": {"operator": conditions.OPERATOR_ONLY, "timeout": conditions.TIMEOUT_ONLY},
         "limits": _limits(),
     }
     return "\n".join([*(f"ff.{name} = {lua(value)}" for name, value in parts.items()), *_moves()])
@@ -93,18 +88,7 @@ def _record_forms() -> list[type[msgspec.Struct]]:
         for _, kind in inspect.getmembers(records, inspect.isclass)
         if issubclass(kind, records.Record | records.Execution) and kind is not records.Record
     ]
-    return [*found, Policy, KeyRing, conditions.Condition, conditions.Node]
-
-
-def _commands() -> list[type[Command[Any]]]:
-    """Every command that changes something: those of the contracts that the machine has a step for."""
-    steps = decidable()
-    return [
-        kind
-        for module in _MODULES
-        for _, kind in inspect.getmembers(module, inspect.isclass)
-        if kind in steps and kind.__module__ == module.__name__
-    ]
+    return [*found, Policy]
 
 
 def _places(fields: tuple[str, ...]) -> dict[str, int]:
@@ -169,13 +153,6 @@ def _row(row: Transition) -> dict[str, Any]:
 _DIMENSIONS: Final = (
     "lifecycle_phase", "ownership_state", "eligibility_state", "blocking_reason", "terminal_outcome", "attempt_state",
 )  # fmt: skip
-
-
-def _signal_effects() -> dict[str, str]:
-    found = {
-        name: value for name, value in vars(evaluation).items() if name.isupper() and isinstance(value, str)
-    }
-    return found | {"BUFFERED": BUFFERED}
 
 
 def _limits() -> dict[str, Any]:
