@@ -10,10 +10,10 @@ import pytest
 from support.clock import ManualClock
 from support.driver import Driver
 from support.over_http import DIFFERENT, over_http
-from support.stores import STORES, chosen, half
+from support.stores import GENERAL, STORES, chosen, half
 
-SIDES = STORES | {"http": over_http}
-"""Every store, and one of them behind a server."""
+SIDES = STORES | GENERAL | {"http": over_http}
+"""Every store, those with fast paths also without them, and one behind a server."""
 
 
 @pytest.fixture(params=chosen(SIDES))

@@ -28,6 +28,7 @@ STEPS = 60
 PARTS = 12
 SEEDS_PER_PART = 26
 """Sequences on a file, in parts so that several workers can share them: about a minute on one core."""
+GENERAL_PARTS = 4
 CLUSTER_PARTS = 4
 SEEDS_PER_CLUSTER_PART = 10
 """Fewer, because each looks at everything in 256 homes again and again."""
@@ -45,6 +46,19 @@ async def test_a_file_answers_like_the_bare_machine(part: int) -> None:
 async def test_valkey_answers_like_the_bare_machine(part: int) -> None:
     for seed in range(part * SEEDS_PER_PART, (part + 1) * SEEDS_PER_PART):
         await run_seed(seed, ("memory", "valkey"), STEPS)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("part", range(GENERAL_PARTS))
+async def test_valkey_answers_alike_with_and_without_fast_paths(part: int) -> None:
+    for seed in range(part * SEEDS_PER_PART, (part + 1) * SEEDS_PER_PART):
+        await run_seed(100_000 + seed, ("valkey", "valkey-general"), STEPS)
+
+
+@pytest.mark.timeout(240)
+async def test_a_cluster_without_fast_paths_answers_like_the_bare_machine() -> None:
+    for seed in range(200_000, 200_000 + SEEDS_PER_CLUSTER_PART):
+        await run_seed(seed, ("memory", "valkey-cluster-general"), STEPS)
 
 
 @pytest.mark.timeout(240)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from flowfabric.storage.base import Upkeep
@@ -53,6 +54,12 @@ STORES: dict[str, Callable[[Path, ManualClock, Chance], AbstractAsyncContextMana
     "valkey": valkey,
     "valkey-cluster": valkey_cluster,
 }
+
+GENERAL: dict[str, Callable[[Path, ManualClock, Chance], AbstractAsyncContextManager[Upkeep]]] = {
+    "valkey-general": partial(valkey, fast_paths=False),
+    "valkey-cluster-general": partial(valkey_cluster, fast_paths=False),
+}
+"""The same stores without their fast paths: they must decide the same."""
 
 CHOSEN = tuple(name for name in os.environ.get("FF_TEST_STORES", "").split(",") if name)
 """`FF_TEST_STORES=valkey pytest …` runs any suite on the named stores only."""

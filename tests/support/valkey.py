@@ -74,22 +74,21 @@ class ValkeyServer:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-_shared: list[ValkeyServer] = []
+_shared: dict[str, ValkeyServer] = {}
 
 
-def shared_server() -> ValkeyServer:
-    """The server of this test process, started when it is first wanted and stopped at the end."""
-    if not _shared:
-        server = ValkeyServer()
+def shared_server(name: str = "") -> ValkeyServer:
+    """A server of this test process, started when it is first wanted and stopped at the end."""
+    if name not in _shared:
+        server = _shared[name] = ValkeyServer()
         atexit.register(server.stop)
-        _shared.append(server)
-    return _shared[0]
+    return _shared[name]
 
 
 @asynccontextmanager
-async def empty_server() -> AsyncIterator[ValkeyServer]:
-    """The shared server with nothing in it; functions stay, so that nothing is loaded twice."""
-    server = shared_server()
+async def empty_server(name: str = "") -> AsyncIterator[ValkeyServer]:
+    """A shared server with nothing in it; functions stay, so that nothing is loaded twice."""
+    server = shared_server(name)
     client = Client(server.url)
     await client.call("FLUSHALL")
     client.close()
@@ -97,11 +96,13 @@ async def empty_server() -> AsyncIterator[ValkeyServer]:
 
 
 @asynccontextmanager
-async def valkey(_folder: Path, clock: ManualClock, chance: object) -> AsyncIterator[Upkeep]:
-    """A store on an empty server."""
-    async with empty_server() as server:
+async def valkey(
+    _folder: Path, clock: ManualClock, chance: object, *, fast_paths: bool = True
+) -> AsyncIterator[Upkeep]:
+    """A store on an empty server; without fast paths on another one, so that both can be compared."""
+    async with empty_server("" if fast_paths else "general") as server:
         assert callable(chance)
-        store = await ValkeyStore.open(server.url, clock=clock, chance=chance)
+        store = await ValkeyStore.open(server.url, clock=clock, chance=chance, fast_paths=fast_paths)
         yield store
         await store.close()
         await asyncio.sleep(0)

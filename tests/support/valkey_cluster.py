@@ -139,12 +139,14 @@ def shared_cluster() -> ValkeyCluster:
 
 
 @asynccontextmanager
-async def valkey_cluster(_folder: Path, clock: ManualClock, chance: object) -> AsyncIterator[Upkeep]:
+async def valkey_cluster(
+    _folder: Path, clock: ManualClock, chance: object, *, fast_paths: bool = True
+) -> AsyncIterator[Upkeep]:
     """A store on an empty cluster."""
     assert callable(chance)
     cluster = shared_cluster()
     cluster.empty()
-    store = await ClusterStore.open(cluster.url, clock=clock, chance=chance)
+    store = await ClusterStore.open(cluster.url, clock=clock, chance=chance, fast_paths=fast_paths)
     yield store
     await store.close()
     await asyncio.sleep(0)

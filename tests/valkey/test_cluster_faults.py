@@ -38,9 +38,10 @@ def swapped(old: ValkeyServer, new: ValkeyServer) -> bool:
     return is_primary(new) and not is_primary(old)
 
 
-async def test_the_death_of_a_primary_loses_nothing_when_answers_are_confirmed() -> None:
+@pytest.mark.parametrize("fast_paths", [True, False])
+async def test_the_death_of_a_primary_loses_nothing_when_answers_are_confirmed(fast_paths: bool) -> None:
     with formed(replicas=1) as cluster:
-        async with under_load(cluster.url, wait=1) as load:
+        async with under_load(cluster.url, wait=1, fast_paths=fast_paths) as load:
             await load.more(200)
             cluster.servers[0].kill()
             await asyncio.to_thread(await_true, lambda: is_primary(cluster.replicas[0]))
@@ -75,10 +76,11 @@ async def test_a_planned_failover_is_hardly_noticed() -> None:
         await sound(cluster.url, facts)
 
 
-async def test_slots_move_as_a_whole_under_load() -> None:
+@pytest.mark.parametrize("fast_paths", [True, False])
+async def test_slots_move_as_a_whole_under_load(fast_paths: bool) -> None:
     with formed() as cluster:
         first, second, third = cluster.servers
-        async with under_load(cluster.url) as load:
+        async with under_load(cluster.url, fast_paths=fast_paths) as load:
             await load.more(150)
             await move_at_once(cluster, first, second, range(5_000))
             await load.more(150)
@@ -89,9 +91,10 @@ async def test_slots_move_as_a_whole_under_load() -> None:
         await sound(cluster.url, facts)
 
 
-async def test_while_a_slot_moves_key_by_key_its_functions_wait() -> None:
+@pytest.mark.parametrize("fast_paths", [True, False])
+async def test_while_a_slot_moves_key_by_key_its_functions_wait(fast_paths: bool) -> None:
     with formed() as cluster:
-        async with under_load(cluster.url) as load:
+        async with under_load(cluster.url, fast_paths=fast_paths) as load:
             await load.more(600)
             slot = slot_of(7)
             moving = KeyByKey(

@@ -34,7 +34,8 @@ async def demoted(server: ValkeyServer) -> None:
     await until(lambda: info(server, "replication")["role"] == "slave")
 
 
-async def test_with_confirmed_answers_the_death_of_the_primary_loses_nothing() -> None:
+@pytest.mark.parametrize("fast_paths", [True, False])
+async def test_with_confirmed_answers_the_death_of_the_primary_loses_nothing(fast_paths: bool) -> None:
     """Of two replicas one must confirm: the one that has more goes on, as a sentinel would choose.
 
     For a while there are two primaries, as when a network breaks: what the old one takes then is not acknowledged.
@@ -44,7 +45,7 @@ async def test_with_confirmed_answers_the_death_of_the_primary_loses_nothing() -
         followers = [await replica(stack, primary), await replica(stack, primary, count=2)]
         async with proxy(primary.port) as address:
             url = f"valkey://127.0.0.1:{address.port}/0"
-            async with under_load(url, wait=1) as load:
+            async with under_load(url, wait=1, fast_paths=fast_paths) as load:
                 await load.more(300)
                 chosen, other = sorted(followers, key=progress, reverse=True)
                 promote(chosen, [other])
@@ -75,14 +76,15 @@ async def test_without_them_what_is_left_is_consistent() -> None:
                 checker.check(facts)
 
 
-async def test_a_planned_change_loses_nothing_and_leaves_nobody_behind() -> None:
+@pytest.mark.parametrize("fast_paths", [True, False])
+async def test_a_planned_change_loses_nothing_and_leaves_nobody_behind(fast_paths: bool) -> None:
     """Connections to the old primary stay open: that it refuses to write sends clients to the address again."""
     with nodes() as stack:
         first = node(stack)
         second = await replica(stack, first)
         async with proxy(first.port) as address:
             url = f"valkey://127.0.0.1:{address.port}/0"
-            async with under_load(url) as load:
+            async with under_load(url, fast_paths=fast_paths) as load:
                 for old, new in ((first, second), (second, first)):
                     await load.more(200)
                     ask(old, "FAILOVER", "TO", "127.0.0.1", new.port, "TIMEOUT", 10_000)

@@ -18,10 +18,11 @@ pytestmark = pytest.mark.timeout(120)
 SLOW_LOADING = ("--key-load-delay", "500", "--loading-process-events-interval-bytes", "1024")
 
 
-async def test_a_restart_loses_nothing_when_every_write_is_synced() -> None:
+@pytest.mark.parametrize("fast_paths", [True, False])
+async def test_a_restart_loses_nothing_when_every_write_is_synced(fast_paths: bool) -> None:
     with nodes() as stack:
         server = node(stack, "--appendonly", "yes", "--appendfsync", "always")
-        async with under_load(server.url) as load:
+        async with under_load(server.url, fast_paths=fast_paths) as load:
             for _ in range(2):
                 await load.more()
                 server.kill()

@@ -19,13 +19,13 @@ from support.valkey_nodes import ask, node, nodes
 DAY = 86_400_000
 
 
-@pytest.fixture
-async def small() -> AsyncIterator[tuple[Driver, ValkeyServer]]:
+@pytest.fixture(params=[True, False], ids=["fast", "general"])
+async def small(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Driver, ValkeyServer]]:
     """A store of its own, on a server that can be made full."""
     with nodes() as stack:
         server = node(stack)
         clock = ManualClock()
-        store = await ValkeyStore.open(server.url, clock=clock, chance=half)
+        store = await ValkeyStore.open(server.url, clock=clock, chance=half, fast_paths=request.param)
         yield Driver(store, clock), server
         await store.close()
 

@@ -40,7 +40,7 @@ async def test_secrets_are_seen_when_keys_change_and_tokens_when_they_are_used(
 ) -> None:
     assert isinstance(ff.store, ValkeyStore)
     await ff.seed()
-    assert seen(watched, SECRET) == {"ff_swap", "SET"}
+    assert seen(watched, SECRET) == {"ff_commit", "SET"}
     ask(watched, "SLOWLOG", "RESET")
     task = await ff.running()
     binding = Binding(new_uuid(), "k")
@@ -53,8 +53,8 @@ async def test_secrets_are_seen_when_keys_change_and_tokens_when_they_are_used(
     assert isinstance(suspended, Suspended)
     token = suspended.waitpoint.waitpoint_token
     digest = token.partition(":")[2]
-    assert seen(watched, digest) == {"HSET"}  # the record of the waitpoint
-    assert seen(watched, SECRET) == set()  # functions read it where it lies
+    assert seen(watched, digest) == {"ff_commit", "HSET"}  # the record of the waitpoint
+    assert seen(watched, SECRET) == set()  # it is read, and never sent
     await ff.store.apply(
         DeliverSignal(
             execution_id=task.execution_id, waitpoint_id=binding.waitpoint_id, signal_id=new_uuid(),
@@ -62,5 +62,5 @@ async def test_secrets_are_seen_when_keys_change_and_tokens_when_they_are_used(
         )
     )  # fmt: skip
     await ff.store.apply(RotateSecret(new_kid="k2", new_secret_hex=OTHER, grace_ms=0))
-    assert seen(watched, digest) <= {"HSET", "ff_deliver_signal"}
-    assert seen(watched, SECRET) | seen(watched, OTHER) <= {"ff_swap", "SET"}
+    assert seen(watched, digest) <= {"HSET", "ff_commit"}
+    assert seen(watched, SECRET) | seen(watched, OTHER) <= {"ff_commit", "SET"}

@@ -22,7 +22,6 @@ from flowfabric.model.operations.timer import ExpireExecution, MarkLeaseExpired,
 from flowfabric.storage.memory import MemoryStore
 from flowfabric.storage.valkey import ValkeyStore, keys
 from flowfabric.storage.valkey.inspect import everything
-from flowfabric.storage.valkey.operations.streams import MAX_KNOWN_BYTES
 from support.clock import ManualClock
 from support.driver import Driver, new_uuid
 from support.stores import half
@@ -60,15 +59,13 @@ async def test_patches_of_two_processes_are_all_kept(ff: Driver, server: ValkeyS
     assert await document(ff, task) == (20, {str(place): place for place in range(20)})
 
 
-@pytest.mark.parametrize(("size", "calls"), [(1, 1), (MAX_KNOWN_BYTES, 2)])
-async def test_a_holder_patches_in_one_round_trip(ff: Driver, size: int, calls: int) -> None:
+async def test_a_holder_appends_in_one_round_trip(ff: Driver) -> None:
     task = await ff.running()
     client = valkey_of(ff).client
+    frames = (FrameInput(payload=b"a"), FrameInput(payload=b"b", mode="best_effort"))
     before = client.writes
-    await ff.store.apply(patch(task, {"a": "x" * (size // 2)}, {"b": "x" * (size // 2)}))
+    await ff.store.apply(AppendFrames(execution_id=task.execution_id, fence=task.fence, frames=frames))
     assert client.writes == before + 1
-    await ff.store.apply(patch(task, {"c": 1}))
-    assert client.writes == before + 1 + calls
 
 
 async def test_what_is_sent_together_keeps_its_order(ff: Driver) -> None:

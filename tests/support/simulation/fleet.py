@@ -14,7 +14,7 @@ from flowfabric.storage.sqlite.connection import MEMORY
 from flowfabric.storage.valkey import ClusterStore
 from support.clock import ManualClock
 from support.simulation.numbers import Renaming
-from support.stores import STORES
+from support.stores import GENERAL, STORES
 
 
 class Lot:
@@ -71,7 +71,7 @@ async def open_fleet(names: Sequence[str], folder: Path) -> AsyncIterator[Fleet]
         for name, lot in zip(names, lots, strict=True):
             home = folder / name
             home.mkdir(parents=True)
-            stores.append(await stack.enter_async_context(STORES[name](home, clock, lot)))
+            stores.append(await stack.enter_async_context((STORES | GENERAL)[name](home, clock, lot)))
         fleet = Fleet(names, stores, clock)
         fleet.lots = lots
         try:

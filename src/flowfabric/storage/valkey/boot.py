@@ -26,7 +26,7 @@ from flowfabric.storage.valkey.patience import Patience
 from flowfabric.storage.valkey.servers import check_server
 
 MARKER: Final = "flowfabric-python"
-FORMAT: Final = 5
+FORMAT: Final = 6
 MARK: Final = keys.SINGLE + keys.STORE
 CLUSTER_MARK: Final = keys.COMMON + keys.STORE
 REFERENCE: Final = "ff:config:partitions"

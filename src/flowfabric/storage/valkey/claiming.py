@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from flowfabric.model.command import Command
 from flowfabric.model.ids import NEXT, mint
@@ -22,18 +22,22 @@ from flowfabric.model.operations.lease import Release
 from flowfabric.storage.valkey.cluster import Cluster, raised
 from flowfabric.storage.valkey.hints import Head, Hints, Note
 from flowfabric.storage.valkey.keys import Layout
-from flowfabric.storage.valkey.operations import OPERATIONS, Call
-from flowfabric.storage.valkey.operations.calls import pack_fields
+from flowfabric.storage.valkey.operations import pack_fields
+from flowfabric.storage.valkey.sight import Sight
 
 ROUNDS: Final = 50
 """How often a claim looks again when others were faster everywhere."""
 MAX_LOOK: Final = 256
 REMEMBERED: Final = 10_000
 """How many claims of its own a process remembers."""
-ONE_OF_SEVERAL: Final = b""
-NOTHING_NEW: Final = b"only"
-Asked = Callable[[Sequence[tuple[str, Call]]], Awaitable[list[Any]]]
-"""Calls functions in homes and returns what they answered, or errors in place."""
+
+
+class ClaimPart(NamedTuple):
+    """What of a claim is done in one home."""
+
+    home: str
+    command: Claim
+    sight: Sight
 
 
 class Look(NamedTuple):
@@ -55,7 +59,7 @@ class Claimer:
         layout: Layout,
         hints: Hints,
         *,
-        ask: Asked,
+        claim_in: Callable[[Sequence[ClaimPart]], Awaitable[list[Any]]],
         apply: Callable[[Command[Any]], Awaitable[Any]],
         time: Callable[[], str],
         number: Callable[[], int],
@@ -63,7 +67,7 @@ class Claimer:
         self._cluster = cluster
         self._layout = layout
         self._hints = hints
-        self._ask = ask
+        self._claim_in = claim_in
         self._apply = apply
         self._time = time
         self._number = number
@@ -111,14 +115,14 @@ class Claimer:
         best = self._hints.best(command)
         if best is None:
             return None
-        bound = (b"", b"") if best.elsewhere is None else _bound(best.elsewhere)
-        call = Call(command, OPERATIONS[Claim], (_packed(command), *bound, b"repeat"))
+        sight = Sight() if best.elsewhere is None else _before(best.elsewhere)
+        part = ClaimPart(best.home, command, sight)
         if not command.claim_id:
-            (answer,) = raised(await self._ask([(best.home, call)]))
+            (answer,) = raised(await self._claim_in([part]))
             return answer if answer.tasks else None
         # Whether it repeats one of another process is asked at the same time: that costs nothing when it does not, as
         # nearly always. If it does, what was taken is given back.
-        held, answers = await asyncio.gather(self._held(command), self._ask([(best.home, call)]))
+        held, answers = await asyncio.gather(self._held(command), self._claim_in([part]))
         (answer,) = raised(answers)
         taken = {task.execution_id for task in answer.tasks}
         before = {execution_id: score for execution_id, score in held.items() if execution_id not in taken}
@@ -168,16 +172,15 @@ class Claimer:
 
         Those that are worn out need no ids, so theirs come last.
         """
-        calls = []
+        parts = []
         base = command.mint
         for _ in range(asked):
             base = mint(base, NEXT)
         for head, _ in sorted(best, key=itemgetter(1)):
             one = replace(command, max_tasks=1, mint=base)
             base = mint(base, NEXT)
-            arguments = (_packed(one), *_bound(head), ONE_OF_SEVERAL)
-            calls.append((self._layout.home_of(head[1]), Call(one, OPERATIONS[Claim], arguments)))
-        answers = await self._ask(calls)
+            parts.append(ClaimPart(self._layout.home_of(head[1]), one, _before(head, repeats=False)))
+        answers = await self._claim_in(parts)
         taken = [task for answer in answers if isinstance(answer, Claimed) for task in answer.tasks]
         if not taken:
             raised(answers)
@@ -186,8 +189,9 @@ class Claimer:
     async def _again(self, command: Claim, held: dict[str, int]) -> Claimed | None:
         """Return the tasks that a claim holds already; nothing when their leases have ended meanwhile."""
         homes = dict.fromkeys(self._layout.home_of(execution_id) for execution_id in held)
-        call = Call(command, OPERATIONS[Claim], (_packed(command), b"", b"", NOTHING_NEW))
-        answers = raised(await self._ask([(home, call) for home in homes]))
+        answers = raised(
+            await self._claim_in([ClaimPart(home, command, Sight(takes=False)) for home in homes])
+        )
         tasks = [task for answer in answers for task in answer.tasks]
         if not tasks:
             return None
@@ -211,9 +215,9 @@ def _enough(best: list[tuple[Head, bool]], wanted: int) -> int:
 
 
 def _packed(command: Claim) -> bytes:
-    fields, _ = OPERATIONS[Claim].pack(command)
-    return pack_fields(fields)
+    return pack_fields(astuple(command))
 
 
-def _bound(head: Head) -> tuple[bytes, bytes]:
-    return str(head[0]).encode(), head[1].encode()
+def _before(head: Head, *, repeats: bool = True) -> Sight:
+    """Let a claim see nothing that lies behind some work."""
+    return Sight(repeats=repeats, bound_score=head[0], bound_id=head[1])

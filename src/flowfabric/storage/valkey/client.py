@@ -68,6 +68,10 @@ class Client:
         replies = await self._questions.ask(calls)
         return [self._translated(reply, call) for reply, call in zip(replies, calls, strict=True)]
 
+    async def questions_in(self, _home: str, calls: Sequence[Arguments]) -> list[Any]:
+        """Ask several things about one home; a single server holds all of them."""
+        return await self.questions(calls)
+
     async def pages(self) -> AsyncIterator[list[bytes]]:
         """Read the names of all keys of ours on this server, a page at a time; a name may come twice."""
         cursor = b"0"
@@ -112,7 +116,7 @@ class Client:
 
     @staticmethod
     def _translated(reply: Any, call: Arguments) -> Any:
-        return of_reply(reply, str(call[1])) if isinstance(reply, ReplyError) else reply
+        return of_reply(reply, str(call[:2][-1])) if isinstance(reply, ReplyError) else reply
 
     def leave(self) -> None:
         """Let go of a server that has become a replica; the address may lead to another one now."""

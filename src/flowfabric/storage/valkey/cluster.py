@@ -157,6 +157,10 @@ class Cluster:
         """Read single keys."""
         return await self._send([(request[1], request) for request in requests])
 
+    async def questions_in(self, home: str, requests: Sequence[Arguments]) -> list[Answer]:
+        """Ask the server that holds a home about it, in one write; every error is returned in place."""
+        return await self._send([(home, request) for request in requests])
+
     async def function(self, call: Arguments) -> Any:
         """Call one function; an error is returned."""
         (reply,) = await self.functions([call])

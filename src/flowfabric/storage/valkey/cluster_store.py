@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
-from flowfabric.model.command import Command
+from flowfabric.model.command import Command, Question
 from flowfabric.model.errors import FlowFabricError, Infrastructure
 from flowfabric.model.ids import Partitions
 from flowfabric.model.limits import DEFAULT_DEDUP_MS
@@ -25,18 +25,19 @@ from flowfabric.model.presence import presence_key
 from flowfabric.storage.base import Clock
 from flowfabric.storage.valkey import lists
 from flowfabric.storage.valkey.boot import prepare_cluster
-from flowfabric.storage.valkey.claiming import Claimer
+from flowfabric.storage.valkey.claiming import Claimer, ClaimPart
 from flowfabric.storage.valkey.client import Client
 from flowfabric.storage.valkey.cluster import Cluster, raised
 from flowfabric.storage.valkey.copies import spread
 from flowfabric.storage.valkey.following import Following
 from flowfabric.storage.valkey.hints import Hints, Note
 from flowfabric.storage.valkey.keys import Layout
-from flowfabric.storage.valkey.operations import Call, call_of
+from flowfabric.storage.valkey.operations import Call, pack_fields
+from flowfabric.storage.valkey.operations.claim import claim_call
 from flowfabric.storage.valkey.operations.create import Reserved
 from flowfabric.storage.valkey.patience import Patience
 from flowfabric.storage.valkey.requests import EACH, NAMES, PAUSE, Gathered, Request
-from flowfabric.storage.valkey.store import Drawn, ValkeyStore, read_answer
+from flowfabric.storage.valkey.store import Turn, ValkeyStore, Way, read_answer
 
 LEAD_MS: Final = 10
 """How far the numbers of a group run ahead of the clock, so that they follow each other on all servers."""
@@ -47,6 +48,8 @@ SIGNS: Final = 10_000
 _LANES: Final = (OpenLane, PauseLane, UnpauseLane)
 _WORKERS: Final = (RegisterWorker, HeartbeatWorker, MarkWorkerDead)
 _SECRETS: Final = (SeedSecret, RotateSecret)
+_SPREAD_OUT: Final = (Claim, *_LANES, *_WORKERS, *_SECRETS)
+"""Commands that concern more than their own home, or what this process remembers."""
 _SPREAD: Final = frozenset({EACH, NAMES, PAUSE})
 _LANE: Final = "lane:"
 _CONFIRMED: Final = 1
@@ -65,8 +68,10 @@ class ClusterStore(ValkeyStore):
         clock: Clock | None,
         partitions: Partitions,
         chance: Callable[[], float],
+        *,
+        fast_paths: bool = True,
     ) -> None:
-        super().__init__(cluster, clock, partitions, chance)
+        super().__init__(cluster, clock, partitions, chance, fast_paths=fast_paths)
         assert isinstance(cluster, Cluster)
         self._cluster = cluster
         self._layout = Layout(partitions.flow, clustered=True)
@@ -77,7 +82,7 @@ class ClusterStore(ValkeyStore):
         self._signs: dict[tuple[str, str], tuple[Claim, int, int]] = {}
         self._claimer = Claimer(
             cluster, self._layout, self._hints,
-            ask=self._ask_in, apply=self.apply, time=self._time, number=lambda: self._number,
+            claim_in=self._claim_in, apply=self.apply, time=self._time, number=lambda: self._number,
         )  # fmt: skip
 
     @staticmethod
@@ -94,16 +99,16 @@ class ClusterStore(ValkeyStore):
 
     # Calls.
 
-    async def _ask_functions(self, calls: Sequence[Drawn]) -> list[Any]:
-        placed = [(self._layout.home_for(call.command), call) for call, _ in calls]
-        answers = await self._ask_in(placed, [chance for _, chance in calls])
+    async def _ask_functions(self, turns: Sequence[Turn]) -> list[Any]:
+        placed = [(self._layout.home_for(turn.command), turn.call) for turn in turns if turn.call is not None]
+        answers = await self._ask_in(placed, [turn.chance for turn in turns])
         for place, answer in enumerate(answers):
             if isinstance(answer, Reserved):
-                answers[place] = await self._decide_apart(calls[place][0].command, calls[place][1])
+                answers[place] = await self._decide_apart(turns[place])
         return answers
 
     async def _ask_function(self, call: Call, chance: float) -> Any:
-        (answer,) = await self._ask_functions([(call, chance)])
+        (answer,) = await self._ask_functions([Turn(call.command, chance, call)])
         return answer
 
     async def _ask_in(
@@ -129,7 +134,6 @@ class ClusterStore(ValkeyStore):
         ]
 
     def _noted(self, home: str, reply: Any) -> Any:
-        """Take in what an answer tells beside itself."""
         if not isinstance(reply, list) or reply[0] not in {2, 3}:
             return reply
         number, *heads = reply[1]
@@ -209,40 +213,63 @@ class ClusterStore(ValkeyStore):
     def _moment(self) -> str:
         return f"{self._time()}/{self._number}/{self._layout.width}"
 
+    def _moment_at(self, now: int) -> str:
+        return f"{now}/{self._number}/{self._layout.width}"
+
     # Commands that belong to more than one slot.
 
-    def _is_one_call(self, command: Command[Any]) -> bool:
-        if isinstance(command, (Claim, *_LANES, *_WORKERS)):
-            return False
-        if isinstance(command, CreateExecution) and command.idempotency_key:
-            key_home = self._layout.home_of_key(command.namespace, command.idempotency_key)
-            if key_home != self._layout.home_of(command.execution_id):
-                return False
-        return super()._is_one_call(command)
+    def _fast_call(self, command: Command[Any]) -> Call | None:
+        return (
+            None
+            if isinstance(command, Claim) or self._has_foreign_key(command)
+            else super()._fast_call(command)
+        )
 
-    async def _decide_apart(self, command: Command[Any], chance: float) -> Any:
+    def _has_foreign_key(self, command: Command[Any]) -> bool:
+        """Whether an execution is created under a key that lives in another partition."""
+        if not isinstance(command, CreateExecution) or not command.idempotency_key:
+            return False
+        key_home = self._layout.home_of_key(command.namespace, command.idempotency_key)
+        return key_home != self._layout.home_of(command.execution_id)
+
+    def _way(self, turn: Turn) -> Way:
+        keyed = isinstance(turn.command, CreateExecution) and bool(turn.command.idempotency_key)
+        if turn.call is None and (keyed or isinstance(turn.command, _SPREAD_OUT)):
+            return Way.APART
+        return super()._way(turn)
+
+    async def _decide_apart(self, turn: Turn) -> Any:
+        command = turn.command
         try:
             if isinstance(command, Claim):
                 return await self._claim(command)
             if isinstance(command, CreateExecution):
-                return await self._create_elsewhere(command, chance)
+                return await self._create_reserved(command, turn.chance)
             if isinstance(command, _LANES):
-                return await self._in_all_homes(command, chance)
-            if isinstance(command, _WORKERS):
+                return await self._in_all_homes(turn)
+            if not isinstance(command, Question):
+                (answer,) = await self._commit(self._layout.common, [turn])
                 self._signs.clear()
-                (answer,) = await self._ask_functions([(call_of(command), chance)])
+                if isinstance(command, _SECRETS):
+                    await spread(self._cluster, self._layout)
                 return answer
-            answer = await super()._decide_apart(command, chance)
-            if isinstance(command, _SECRETS):
-                await spread(self._cluster, self._layout)
         except FlowFabricError as error:
             return error
-        return answer
+        return await super()._decide_apart(turn)
 
     async def _claim(self, command: Claim) -> Claimed:
         await self._following.follow(command.lanes)
         claimed, _ = await asyncio.gather(self._claimer.claim(command), self._give_sign(command))
         return claimed
+
+    async def _claim_in(self, parts: Sequence[ClaimPart]) -> list[Any]:
+        """Do parts of claims, each in its home; errors are returned in place."""
+        if self._fast_paths:
+            return await self._ask_in([(part.home, claim_call(part.command, part.sight)) for part in parts])
+        answers = await asyncio.gather(
+            *(self._commit(part.home, [Turn(part.command, 0.0)], part.sight) for part in parts)
+        )
+        return [answer for (answer,) in answers]
 
     async def _give_sign(self, command: Claim) -> None:
         """Note that a worker lives, unless that was done lately; what was claimed counts even if that fails."""
@@ -252,7 +279,7 @@ class ClusterStore(ValkeyStore):
         same = last is not None and _takes(last) == _takes(command)
         if same and since <= now < until:
             return
-        fields = call_of(command).arguments[0]
+        fields = pack_fields(astuple(command))
         sign = ("FCALL", "ff_seen", 1, self._layout.common, self._moment(), "0", fields)
         (reply,) = await self._cluster.functions([sign])
         if isinstance(reply, FlowFabricError):
@@ -262,17 +289,17 @@ class ClusterStore(ValkeyStore):
             self._signs.clear()
         self._signs[who] = (command, int(reply[2]), int(reply[3]))
 
-    async def _in_all_homes(self, command: Command[Any], chance: float) -> Any:
+    async def _in_all_homes(self, turn: Turn) -> Any:
         """Decide about a lane, then write it into every partition, where claims look."""
-        call = call_of(command)
-        (answer,) = await self._ask_in([(self._layout.common, call)], [chance])
+        (answer,) = await self._commit(self._layout.common, [turn])
         if not isinstance(answer, FlowFabricError):
-            raised(await self._ask_in([(home, call) for home in self._layout.homes]))
-            self._hints.forget(command.lane_id)  # type: ignore[attr-defined]
+            copies = await asyncio.gather(*(self._commit(home, [turn]) for home in self._layout.homes))
+            raised([copy for (copy,) in copies])
+            self._hints.forget(turn.command.lane_id)  # type: ignore[attr-defined]
         return answer
 
-    async def _create_elsewhere(self, command: CreateExecution, chance: float) -> Any:
-        """Create under a key that lives in another partition than the id: reserve it there first."""
+    async def _create_reserved(self, command: CreateExecution, chance: float) -> Any:
+        """Create under a key that may live in another partition than the id: reserve it there first."""
         home = self._layout.home_of_key(command.namespace, command.idempotency_key)
         wanted, window = "", 0  # with a policy that will be refused, only whether it is a duplicate is asked
         with contextlib.suppress(FlowFabricError):
@@ -290,12 +317,18 @@ class ClusterStore(ValkeyStore):
             runs = await self.carry_out(lists.executions([execution_id]))
             return Duplicate(execution_id, runs[0].public_state if runs else "")
         here = replace(command, execution_id=execution_id or command.execution_id, idempotency_key="")
-        (answer,) = await self._ask_functions([(call_of(here), chance)])
+        (answer,) = await self._decide_here(Turn(here, chance, self._fast_call(here)))
         if isinstance(answer, Created) or (isinstance(answer, Duplicate) and found == _RESERVED_BEFORE):
             await reserve(execution_id, "1")
         elif execution_id and not isinstance(answer, Infrastructure):
             await reserve(execution_id, "-")  # refused, or the id stood for something else already
         return answer
+
+    async def _decide_here(self, turn: Turn) -> list[Any]:
+        """Decide a command that concerns its own home alone."""
+        if turn.call is not None:
+            return await self._ask_functions([turn])
+        return await self._commit(self._layout.home_for(turn.command), [turn])
 
     # Upkeep.
 

@@ -1,10 +1,7 @@
 """Records as they lie in the server: the arrays of `model/records.py`, with bytes beside them, never inside.
 
 A record with bytes in it is `[record with "" in their place, bytes]`, an execution lies in parts (executions.py), every
-other one is just its array. Lua alone writes them; here they are only read.
-
-The step of a wait is kept as its parts, reason and signals, with a number in the place of its encoding; its document is
-written here, when it is read.
+other one is just its array.
 """
 
 from __future__ import annotations
@@ -14,8 +11,6 @@ from typing import Any, Final
 import msgspec
 
 from flowfabric.model.records import VERSION, Event
-from flowfabric.model.views import signal_view
-from flowfabric.model.wait_result import pack_wait
 from flowfabric.storage.kinds import KINDS, check_version, unpack
 
 FORMS: Final = {kind: form for kind, form in KINDS.items() if kind != "history"}
@@ -42,8 +37,6 @@ def _head(kind: str) -> type[msgspec.Struct]:
     """Return the form of a record with text in the place of its bytes."""
     form = FORMS[kind]
     types = {field.name: field.type for field in msgspec.structs.fields(form)} | {BYTES[kind]: str}
-    if kind == "step":
-        types["encoding"] = str | int
     return msgspec.defstruct(f"{form.__name__}Head", list(types.items()), array_like=True)
 
 
@@ -52,7 +45,6 @@ _PLACES: Final = {kind: FORMS[kind].__struct_fields__.index(field) for kind, fie
 _DECODERS: Final[dict[str, msgspec.msgpack.Decoder[Any]]] = {
     kind: msgspec.msgpack.Decoder(form) for kind, form in FORMS.items() if kind not in BYTES
 } | {kind: msgspec.msgpack.Decoder(tuple[head, bytes]) for kind, head in _HEADS.items()}  # type: ignore[valid-type]
-_WAIT: Final = msgspec.msgpack.Decoder(tuple[str, list[msgspec.Raw]])
 _LINE: Final = msgspec.msgpack.Decoder(list[str | int])
 _LEASE: Final = ("lease_id", "attempt_id", "worker_id", "worker_instance_id")
 
@@ -65,16 +57,8 @@ def decode(kind: str, data: bytes) -> Any:
         values = list(msgspec.structs.astuple(head))
         values[_PLACES[kind]] = raw
         record = FORMS[kind](*values)
-        if kind == "step" and isinstance(head.encoding, int):
-            record = msgspec.structs.replace(record, encoding="json", result=_document(raw))
     check_version(kind, getattr(record, "version", VERSION))
     return record
-
-
-def _document(parts: bytes) -> bytes:
-    """Write the result of a wait from what Lua has kept of it."""
-    reason, signals = unpack("step", _WAIT, parts)
-    return pack_wait(reason, [signal_view(decode("signal", bytes(signal))) for signal in signals])
 
 
 def told(data: bytes) -> Told:

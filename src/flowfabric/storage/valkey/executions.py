@@ -98,6 +98,40 @@ def arrived(execution_id: str, data: bytes) -> tuple[int, Execution]:
     return arrival, Execution(*_in_order(values))
 
 
+_encode: Final = msgspec.msgpack.Encoder().encode
+_DEFAULTS: Final = {field.name: field.default for field in msgspec.structs.fields(Execution)}
+
+
+def stored(run: Execution) -> bytes:
+    """Pack an execution as it is stored, without the numbers that Lua assigns and without its fixed fields."""
+    attempt = run.attempt
+    values: dict[str, Any] = {name: getattr(run, name) for name in HOT[:-2]}
+    values |= {"execution_id": "", "rest": 0}
+    for name in LISTS:
+        values[name] = values[name] or None
+    last: tuple[Any, ...] = ()
+    if attempt.index >= 0:
+        last = msgspec.structs.astuple(attempt)
+        if run.current_attempt_id == attempt.attempt_id:
+            values["current_attempt_id"] = SAME
+    head = _encode([values[name] for name in HEAD])[1:]
+    hot = [*(values[name] for name in HOT[len(HEAD) : -1]), *last]
+    rare = [getattr(run, name) for name in RARE]
+    while rare and rare[-1] == _DEFAULTS[RARE[len(rare) - 1]]:
+        rare.pop()
+    return b"".join(
+        (
+            b"\x96\xcf", bytes(8), b"\xce", len(head).to_bytes(4, "big"), b"\xd9\x00",
+            b"\xdc", (len(HEAD) + len(hot)).to_bytes(2, "big"), head, _encode(hot)[3:], _encode(rare),
+        )
+    )  # fmt: skip
+
+
+def fixed(run: Execution, policy: bytes) -> bytes:
+    """Pack the fields that never change; an execution that was created without a policy has none here either."""
+    return _encode([run.policy if policy else (), *(getattr(run, name) for name in FIXED[1:])])
+
+
 def newest(data: bytes) -> tuple[int, list[int]]:
     """Read where the newest lines of its history stand in the feed, and how many stand in the list before them."""
     _, _, positions, hot, *_ = unpack("execution", _STORED, data)

@@ -8,30 +8,37 @@ from typing import Any, Final
 
 import msgspec
 
-from flowfabric.model import conditions, evaluation, limits, policy, presence, records, transitions
-from flowfabric.model.command import Command, Fence, HolderCommand, Question
-from flowfabric.model.machine.suspension import MATCHED, RESUME_REASONS
-from flowfabric.model.operations.catalog import decidable
-from flowfabric.model.operations.operate import BLOCKS
-from flowfabric.model.operations.signal import BUFFERED
-from flowfabric.model.operations.stream import FrameInput
-from flowfabric.model.operations.suspend import BLOCKING
+from flowfabric.model import limits, policy, presence, records, transitions
+from flowfabric.model.command import Command, Fence, HolderCommand
+from flowfabric.model.operations.claim import Claim
+from flowfabric.model.operations.create import CreateExecution
+from flowfabric.model.operations.finish import Complete, Fail
+from flowfabric.model.operations.lease import Renew
+from flowfabric.model.operations.step import PutStep
+from flowfabric.model.operations.stream import AppendFrames, FrameInput
+from flowfabric.model.operations.timer import Purge
 from flowfabric.model.policy import Policy
 from flowfabric.model.state import FINAL_LIVES, Eligibility, Outcome, Phase, Public, public_state
-from flowfabric.model.tokens import KeyRing
 from flowfabric.model.transitions import ANY_ELIGIBILITY, ANY_OWNER, NAMED, Transition
 from flowfabric.storage.valkey.codec import BYTES, FORMS
 from flowfabric.storage.valkey.executions import FIXED, HOT, PACKED, RARE, TOLD
+from flowfabric.storage.valkey.sight import Sight
+
+_COMMANDS: Final[tuple[type[Command[Any]], ...]] = (
+    CreateExecution, Claim, Complete, Fail, Renew, AppendFrames, PutStep, Purge,
+)  # fmt: skip
+"""Those that have a fast path (operations/)."""
 
 
 def fields() -> dict[str, tuple[str, ...]]:
     """Return the fields of every form that Lua knows, in their places."""
     kinds: list[type[msgspec.Struct]] = [
         *_record_forms(),
-        *_commands(),
+        *_COMMANDS,
         HolderCommand,
         Fence,
         FrameInput,
+        Sight,
     ]
     named = {kind.__name__: kind.__struct_fields__ for kind in kinds}
     return named | {"Execution": (*PACKED, *HOT, *RARE, *FIXED)}
@@ -73,12 +80,6 @@ def tables() -> str:
         "final_lives": {str(life): True for life in sorted(FINAL_LIVES)},
         "failure_categories": policy.FAILURE_CATEGORIES,
         "final_categories": dict.fromkeys(policy.FINAL_CATEGORIES, True),
-        "blocks": {str(reason): str(eligibility) for reason, eligibility in BLOCKS.items()},
-        "blocking_of": BLOCKING,
-        "resume_reasons": RESUME_REASONS,
-        "signal_effects": _signal_effects(),
-        "matched": dict.fromkeys(sorted(MATCHED), True),
-        "sentinels": {"operator": conditions.OPERATOR_ONLY, "timeout": conditions.TIMEOUT_ONLY},
         "limits": _limits(),
     }
     return "\n".join([*(f"ff.{name} = {lua(value)}" for name, value in parts.items()), *_moves()])
@@ -90,13 +91,7 @@ def _record_forms() -> list[type[msgspec.Struct]]:
         for _, kind in inspect.getmembers(records, inspect.isclass)
         if issubclass(kind, records.Record | records.Execution) and kind is not records.Record
     ]
-    return [*found, Policy, KeyRing, conditions.Condition, conditions.Node]
-
-
-def _commands() -> list[type[Command[Any]]]:
-    """Return every command that changes something."""
-    changing = (kind for kind in decidable() if not issubclass(kind, Question))
-    return sorted(changing, key=lambda kind: kind.__name__)
+    return [*found, Policy]
 
 
 def _places(fields: tuple[str, ...]) -> dict[str, int]:
@@ -156,13 +151,6 @@ def _row(row: Transition) -> dict[str, Any]:
 _DIMENSIONS: Final = (
     "lifecycle_phase", "ownership_state", "eligibility_state", "blocking_reason", "terminal_outcome", "attempt_state",
 )  # fmt: skip
-
-
-def _signal_effects() -> dict[str, str]:
-    found = {
-        name: value for name, value in vars(evaluation).items() if name.isupper() and isinstance(value, str)
-    }
-    return found | {"BUFFERED": BUFFERED}
 
 
 def _limits() -> dict[str, Any]:

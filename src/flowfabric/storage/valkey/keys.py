@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from copy import copy
 from typing import Any, Final
 
 from flowfabric.model.command import Command, ExecutionCommand
@@ -58,15 +59,21 @@ class Layout:
         self.common = COMMON if clustered else SINGLE
         self.homes = tuple(f"ff:{{fp:{n}}}:" for n in range(partitions)) if clustered else (SINGLE,)
 
+    def within(self, home: str) -> Layout:
+        """Return the layout of one home alone: what a function that is told this home can reach."""
+        part = copy(self)
+        part.common, part.homes = home, (home,)
+        return part
+
     def home_of(self, execution_id: str) -> str:
         """Return the home of an execution."""
-        return self.homes[partition_in(execution_id)] if self.clustered else SINGLE
+        return self.homes[0] if len(self.homes) == 1 else self.homes[partition_in(execution_id)]
 
     def home_of_key(self, namespace: str, key: str) -> str:
         """Return the home of an idempotency key: where ids that are minted for it live."""
-        return (
-            self.homes[partition_of(f"{namespace}\0{key}".encode(), self.width)] if self.clustered else SINGLE
-        )
+        if len(self.homes) == 1:
+            return self.homes[0]
+        return self.homes[partition_of(f"{namespace}\0{key}".encode(), self.width)]
 
     def home_for(self, command: Command[Any]) -> str:
         """Return the home in which a command is decided."""

@@ -18,8 +18,11 @@ from flowfabric.storage.valkey.packing import functions
 from flowfabric.storage.valkey.places import INSIDE, places, written_out
 
 NAME: Final = "flowfabric"
-VERSION: Final = 1
-"""Of the functions and what they write; raised when an older program must not replace a newer library."""
+VERSION: Final = 2
+"""Of the functions, what they write, and what programs decide that use them.
+
+It is raised whenever an older program must not go on beside a newer one: when records get fields that it would drop, or
+the machine decides something else. An older program can neither replace a newer library nor commit through it."""
 
 FOLDER: Final = Path(__file__).parent / "lua"
 

@@ -19,6 +19,7 @@ from flowfabric.storage.valkey.codec import decode, told
 from flowfabric.storage.valkey.executions import arrived, newest
 from flowfabric.storage.valkey.keys import Layout
 from flowfabric.storage.valkey.requests import EACH, PAUSE, Plan, Request, together, walk
+from flowfabric.storage.valkey.sight import EVERYTHING, Sight
 
 Row = tuple[Any, ...]
 
@@ -28,11 +29,12 @@ PAUSE_SECONDS: Final = 0.002
 
 
 class Loader:
-    """Loads for one question."""
+    """Loads for one question, or for a group of commands."""
 
-    def __init__(self, space: Workspace, layout: Layout) -> None:
+    def __init__(self, space: Workspace, layout: Layout, sight: Sight = EVERYTHING) -> None:
         self.space = space
         self.layout = layout
+        self._sight = sight
 
     def load(self, wishes: Wishes) -> Plan[None]:
         """Tell the workspace what it wishes to know; all wishes go out together."""
@@ -71,11 +73,14 @@ class Loader:
         self.space.learn(("payload", key), Payload(parts[0] or b"", parts[1] or b"") if known else None)
 
     def _routes(self, key: Row) -> Plan[None]:
-        routes = yield from lists.routes(key[0])
+        routes = (yield from lists.routes(key[0])) if self._sight.takes else ()
         self.space.learn(("routes", key), routes)
 
     def _leases(self, key: Row) -> Plan[None]:
         instance, claim_id = key
+        if not self._sight.repeats:
+            self.space.learn(("leases", key), ())
+            return
         (gathered,) = yield [(EACH, "HGETALL", keys.leases(instance))]
         held = [
             (flat[at].decode(), flat[at + 1].decode())
@@ -98,12 +103,13 @@ class Loader:
         while len(found) < count and more:
             (gathered,) = yield [(EACH, "ZRANGE", keys.route(route), 0, size - 1, "WITHSCORES")]
             rows, more = merged([lists.scored(reply) for reply in gathered.replies], size)
+            if rows and self._sight.hides(*rows[-1]):
+                rows, more = [row for row in rows if not self._sight.hides(*row)], False
             runs = yield from self._learn_all([execution_id for _, execution_id in rows])
             found = [run.execution_id for run in runs if namespace in {"", run.namespace}]
             size *= 2
         complete = not more and len(found) <= count
-        for execution_id in found[:count]:
-            yield from self._payload((execution_id,))
+        yield from together([self._payload((execution_id,)) for execution_id in found[:count]])
         self.space.learn_head(head, found[:count], complete)
 
     def _history(self, key: Row) -> Plan[None]:
@@ -160,8 +166,12 @@ class Loader:
         self.space.learn(("frames", key), tuple(decode("frame", row[1][1]) for row in rows))
 
     def _steps(self, key: Row) -> Plan[None]:
-        heads = yield from stored_steps.page(self.layout, *key)
+        heads = yield from stored_steps.page(*key)
         self.space.learn(("steps", key), heads)
+
+    def _heads(self, key: Row) -> Plan[None]:
+        heads = yield from stored_steps.heads(key[0])
+        self.space.learn(("heads", key), heads)
 
     def _workers(self, key: Row) -> Plan[None]:
         """Read a page in the order of names; those whose time is over are passed by."""
@@ -305,6 +315,7 @@ _SPECIAL: Final[dict[str, Callable[[Loader, Row], Plan[None]]]] = {
     "frames": Loader._frames,  # noqa: SLF001
     "workers": Loader._workers,  # noqa: SLF001
     "steps": Loader._steps,  # noqa: SLF001
+    "heads": Loader._heads,  # noqa: SLF001
     "serving": Loader._serving,  # noqa: SLF001
     "held": Loader._held,  # noqa: SLF001
     "totals": Loader._totals,  # noqa: SLF001

@@ -27,20 +27,7 @@ _TOKEN: Final = re.compile(
 )
 
 
-SELDOM: Final = frozenset(
-    {
-        "answers",
-        "cluster",
-        "evaluation",
-        "grants",
-        "hmac",
-        "mending",
-        "sha256",
-        "signals",
-        "waitpoints",
-        "waits",
-    }
-)
+SELDOM: Final = frozenset({"cluster", "commit", "mending"})
 """Files whose shared names stay in the table `ff`."""
 _DEFINED: Final = re.compile(r"^(?:function (?=ff\.\w+\()|(?=ff\.\w+ =))ff\.(\w+)", re.MULTILINE)
 

@@ -22,7 +22,7 @@ HOLDS: Final = {
     "leased": "Execution", "attempt": "Attempt", "policy": "Policy", "grant": "Grant", "stream": "Stream",
     "frame": "Frame", "sent": "FrameInput", "suspension": "Suspension", "waitpoint": "Waitpoint", "worker": "Worker",
     "claim": "Claim", "holding": "HolderCommand", "fence": "Fence", "space": "Space", "self": "Space", "case": "Case",
-    "lease": "Lease",
+    "lease": "Lease", "sight": "Sight",
     "old_run": "Execution", "new_run": "Execution",
 }  # fmt: skip
 """What a variable of this name holds."""

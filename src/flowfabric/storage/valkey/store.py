@@ -1,4 +1,9 @@
-"""The store on one Valkey server: commands are functions inside it, questions are answered here from its records."""
+"""The store on one Valkey server.
+
+A question is answered by the machine of this process from the server's records. A command is decided by the same
+machine and written by one function, which makes sure that nothing has changed meanwhile (unit.py); those that are sent
+for every task have a fast path, a function that decides inside the server (operations/).
+"""
 
 from __future__ import annotations
 
@@ -6,20 +11,21 @@ import asyncio
 import contextlib
 import random
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final, Self, TypeVar, cast
+from enum import Enum, auto
+from itertools import groupby
+from typing import Any, Final, NamedTuple, Self, TypeVar, cast
 
 from libvalkey import ReplyError
-from msgspec.structs import replace
 
 from flowfabric.model.command import Command, Question
-from flowfabric.model.errors import FlowFabricError, InternalError, StoreBusy, Unreachable
+from flowfabric.model.errors import FlowFabricError, InternalError, Unreachable
 from flowfabric.model.ids import Partitions
 from flowfabric.model.machine.group import run_group
 from flowfabric.model.machine.workspace import Workspace
-from flowfabric.model.operations.stream import AppendFrames
-from flowfabric.model.records import Summary
+from flowfabric.model.operations.timer import Purge
 from flowfabric.storage.base import Clock, Dump, RepairReport
 from flowfabric.storage.front import Front
 from flowfabric.storage.valkey import inspect
@@ -30,11 +36,11 @@ from flowfabric.storage.valkey.faults import of_reply
 from flowfabric.storage.valkey.keys import SINGLE, Layout
 from flowfabric.storage.valkey.load import Loader
 from flowfabric.storage.valkey.mending import Mender
-from flowfabric.storage.valkey.operations import Call, call_of
-from flowfabric.storage.valkey.operations.streams import Merge, Saved, Summaries, append_call, merged, patches
+from flowfabric.storage.valkey.operations import Call, fast_call
 from flowfabric.storage.valkey.patience import Patience
-from flowfabric.storage.valkey.requests import EACH, NAMES, Gathered, Plan, Request
-from flowfabric.storage.valkey.swap import DECIDED_HERE, swap
+from flowfabric.storage.valkey.requests import EACH, NAMES, PAUSE, Gathered, Plan, Request
+from flowfabric.storage.valkey.sight import EVERYTHING, Sight
+from flowfabric.storage.valkey.unit import Unit
 from flowfabric.storage.valkey.wakeups import Wakeups
 from flowfabric.storage.valkey.wire import CALL_SECONDS
 from flowfabric.storage.wake import Listener
@@ -42,9 +48,28 @@ from flowfabric.storage.wake import Listener
 R = TypeVar("R")
 CLOCK_SECONDS: Final = 5.0
 """How often the server's clock is looked at; commands are decided by it anyway, reads by what was seen last."""
-TRIES: Final = 16
-Drawn = tuple[Call, float]
-"""A call, and the chance that was drawn for its command."""
+MOST: Final = 16
+"""So many commands share a commit."""
+
+
+class Turn(NamedTuple):
+    """One of the commands that are decided together."""
+
+    command: Command[Any]
+    chance: float
+    """What was drawn for it; one draw for each, as on every store."""
+    call: Call | None = None
+    """Its fast path, if it has one."""
+
+
+class Way(Enum):
+    """How a command is decided."""
+
+    FAST = auto()
+    GENERAL = auto()
+    WHEN_FULL = auto()
+    """Generally, and also when no memory is left: apart from what must not."""
+    APART = auto()
 
 
 class ValkeyStore(Front):
@@ -56,14 +81,16 @@ class ValkeyStore(Front):
         clock: Clock | None,
         partitions: Partitions,
         chance: Callable[[], float],
+        *,
+        fast_paths: bool = True,
     ) -> None:
         super().__init__(clock or self._server_time, partitions)
+        self._fast_paths = fast_paths
         self._client = client
         self._layout = Layout(partitions.flow, clustered=False)
         self._own_clock = clock
         self._ahead = 0
         self._chance = chance
-        self._summaries = Summaries()
         self._wakeups = Wakeups(client, self.hub, self._told, self._deaf)
         self._watch: asyncio.Task[None] | None = None
 
@@ -78,18 +105,20 @@ class ValkeyStore(Front):
         timeout: float = CALL_SECONDS,  # noqa: ASYNC109 - of each call, for as long as the store is open
         wait: int = 0,
         patience: float = 0.0,
+        fast_paths: bool = True,
     ) -> Self:
         """Open `valkey://[user:password@]host[:port][/database]`. Without a clock the server's decides.
 
         With `wait`, a command is answered only when so many replicas have confirmed what it wrote; if they do not in
         time, the answer is `Unreplicated`: it was done, but a failover may undo it. With `patience`, a server that
-        cannot be reached or is loading its data is given so many seconds.
+        cannot be reached or is loading its data is given so many seconds. Without `fast_paths` every command goes the
+        general way, which is slower and decides the same.
         """
         counts = partitions or Partitions()
         counts.check()
         client = cls._reach(url, timeout, wait)
         try:
-            store = cls(client, clock, counts, chance)
+            store = cls(client, clock, counts, chance, fast_paths=fast_paths)
             await store._prepare(Patience(patience))
             await store._start_clock()
         except BaseException:
@@ -138,76 +167,105 @@ class ValkeyStore(Front):
 
     async def apply(self, command: Command[R]) -> R:
         """Decide one command; raise the error that refuses it."""
-        if not self._is_one_call(command):
-            return await super().apply(command)
         self._check(command)
-        answer = await self._ask_function(call_of(command), self._chance())
+        call = self._fast_call(command)
+        if call is None:
+            (answer,) = await self._decide((command,))
+        else:
+            answer = await self._ask_function(call, self._chance())
         if isinstance(answer, FlowFabricError):
             raise answer
         return cast("R", answer)
 
     async def _decide(self, commands: Sequence[Command[Any]]) -> list[Any]:
+        """Decide commands in their order; neighbours that go the same way go together."""
+        turns = [Turn(each, self._chance(), self._fast_call(each)) for each in commands]
         replies: list[Any] = []
-        calls: list[Drawn] = []  # of the last commands, which have no replies yet
-        for command in commands:
-            chance = self._chance()  # one for each, as on every store
-            try:
-                if self._is_one_call(command):
-                    calls.append((call_of(command), chance))
-                    continue
-                answer = None
-            except FlowFabricError as error:
-                answer = error
-            # What stands before it is decided before it.
-            replies += await self._ask_functions(calls)
-            calls = []
-            try:
-                replies.append(answer or await self._decide_apart(command, chance))
-            except FlowFabricError as error:  # the others keep their answers
-                replies.append(error)
-        return replies + await self._ask_functions(calls)
+        for way, group in groupby(turns, key=self._way):
+            some = list(group)
+            if way is Way.FAST:
+                replies += await self._ask_functions(some)
+            elif way is Way.APART:
+                replies += [await self._decide_apart(turn) for turn in some]
+            else:
+                replies += await self._decide_generally(some)
+        return replies
 
-    def _is_one_call(self, command: Command[Any]) -> bool:
-        if isinstance(command, AppendFrames):
-            return not patches(command)
-        return not isinstance(command, Question) and type(command) not in DECIDED_HERE
+    def _fast_call(self, command: Command[Any]) -> Call | None:
+        return fast_call(command) if self._fast_paths else None
 
-    async def _decide_apart(self, command: Command[Any], chance: float) -> Any:
-        if isinstance(command, AppendFrames):
-            async with self._summaries.turn(command):
-                return await self._append_and_merge(command, chance)
-        if isinstance(command, Question):
-            return await self._ask(command)
-        return await self._decide_here(command)
+    def _way(self, turn: Turn) -> Way:
+        """Say how a command is decided."""
+        if turn.call is not None:
+            return Way.FAST
+        if isinstance(turn.command, Question):
+            return Way.APART
+        return Way.WHEN_FULL if type(turn.command) is Purge else Way.GENERAL
 
-    async def _append_and_merge(self, command: AppendFrames, chance: float) -> Any:
-        """Merge patches into what is probably stored; when it is not, the server says what is."""
-        old = self._summaries.of(command)
-        for _ in range(TRIES):
-            new = merged(command, old)
-            (answer,) = await self._ask_functions([(append_call(command, old, new), chance)])
-            if isinstance(answer, Merge):
-                old = answer.stored
-                continue
-            if isinstance(answer, Saved) and isinstance(new, Summary):
-                self._summaries.keep(command, replace(new, last_updated_ms=answer.at))
-                return answer.answers
-            return answer
-        return StoreBusy("others change the same summary; try again")
+    async def _decide_apart(self, turn: Turn) -> Any:
+        """Decide a command that shares its way with no other."""
+        assert isinstance(turn.command, Question)
+        try:
+            return await self._ask(turn.command)
+        except FlowFabricError as error:  # the others keep their answers
+            return error
 
-    async def _decide_here(self, command: Command[Any]) -> Any:
-        """Decide a rare command by the machine in this process; write if nobody has written in between."""
-        for _ in range(TRIES):
-            space, answer = await self._run(command)
-            arguments = swap(space, self._layout)
-            if not arguments or await self._function("ff_swap", *arguments):
-                return answer
-        return StoreBusy(f"others change the same records as {type(command).__name__}; try again")
+    async def _decide_generally(self, turns: Sequence[Turn]) -> list[Any]:
+        """Decide commands of each home in their order, and homes side by side."""
+        places: dict[str, list[int]] = defaultdict(list)
+        for place, turn in enumerate(turns):
+            places[self._layout.home_for(turn.command)].append(place)
+        found = await asyncio.gather(
+            *(self._commit_all(home, [turns[place] for place in some]) for home, some in places.items())
+        )
+        replies: list[Any] = [None] * len(turns)
+        for some, answers in zip(places.values(), found, strict=True):
+            for place, answer in zip(some, answers, strict=True):
+                replies[place] = answer
+        return replies
 
-    async def _ask_functions(self, calls: Sequence[Drawn]) -> list[Any]:
-        if not calls:
-            return []
+    async def _commit_all(self, home: str, turns: Sequence[Turn]) -> list[Any]:
+        replies: list[Any] = []
+        for at in range(0, len(turns), MOST):
+            replies += await self._commit(home, turns[at : at + MOST])
+        return replies
+
+    async def _commit(self, home: str, turns: Sequence[Turn], sight: Sight = EVERYTHING) -> list[Any]:
+        """Decide commands of one home by the machine in this process; write if nothing has changed meanwhile."""
+        unit = Unit(self._layout, home, self.now, self._moment_at, own=self._own_clock is not None)
+        commands, chances = [turn.command for turn in turns], [turn.chance for turn in turns]
+        try:
+            return await self._carry_out_in(home, unit.write(commands, chances, sight))
+        except FlowFabricError as error:
+            return [error] * len(turns)
+
+    async def _carry_out_in(self, home: str, plan: Plan[list[Any]]) -> list[Any]:
+        """Carry out a plan that reads and writes in one home."""
+        try:
+            requests = next(plan)
+            while True:
+                if requests[0][0] == PAUSE:
+                    await asyncio.sleep(requests[0][1])
+                    replies: list[Any] = [None]
+                elif requests[0][0] == "FCALL":
+                    replies = [self._noted(home, reply) for reply in await self._client.functions(requests)]
+                else:
+                    replies = await self._client.questions_in(home, requests)
+                for reply in replies:
+                    if isinstance(reply, FlowFabricError):
+                        raise reply
+                requests = plan.send(replies)
+        except StopIteration as done:
+            answers: list[Any] = done.value
+            return answers
+
+    def _noted(self, home: str, reply: Any) -> Any:  # noqa: ARG002 - a cluster tells more
+        """Take in what an answer tells beside itself."""
+        return reply
+
+    async def _ask_functions(self, turns: Sequence[Turn]) -> list[Any]:
         now = self._time()
+        calls = [(turn.call, turn.chance) for turn in turns if turn.call is not None]
         raw = await self._client.functions(
             [
                 ("FCALL", call.operation.function, 1, SINGLE, now, repr(chance), *call.arguments)
@@ -309,8 +367,12 @@ class ValkeyStore(Front):
         return await Mender(self._client, self._layout, self._moment, fix=fix).run()
 
     def _moment(self) -> str:
-        """The time as functions take it."""
+        """Return the time as functions take it."""
         return self._time()
+
+    def _moment_at(self, now: int) -> str:
+        """Write the time of a decision as functions take it."""
+        return str(now)
 
     async def dump(self) -> Dump:
         """Return everything; for proofs and small stores."""

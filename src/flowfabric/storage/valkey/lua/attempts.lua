@@ -49,20 +49,6 @@ function ff.resume_attempt(space, run, lease)
   return put_begun(space, run, begun, ff.T.CLAIMED_RESUMED, lease)
 end
 
--- Draft how a holder gives its lease back and keeps its attempt (T16, T17, T18).
-function ff.set_aside(space, run, row, suspension_id, changes)
-  local aside = ff.move(run, row, space.now, changes)
-  ff.drop_lease(aside)
-  aside.attempt = ff.replace(run.attempt, {
-    life = 'suspended', suspended_at = space.now, suspension_id = suspension_id,
-  })
-  aside.attempt_deadline_at = 0
-  aside.attempt_timeout_remaining_ms = run.attempt_deadline_at ~= 0
-    and math.max(run.attempt_deadline_at - space.now, 1) or 0
-  aside.current_suspension_id, aside.current_waitpoint_id = '', ''
-  return aside
-end
-
 -- The current attempt, ended; it stays in its execution until another one takes its place.
 -- changes: failure_reason, failure_category and whatever else differs.
 function ff.end_attempt(space, run, life, changes)

@@ -60,10 +60,10 @@ function ff.effects.forget_route(space, lane, route)
   redis.call('SREM', space.keys.routes(lane), route)
 end
 
--- Frames of an attempt's stream, as {entry id, frame}.
+-- Frames of an attempt's stream, as {entry id, packed frame}.
 function ff.effects.frames(_, id, attempt, frames)
   local key = ff.keys.frames(id, attempt)
-  for i = 1, #frames do redis.call('XADD', key, frames[i][1], 'f', ff.pack(frames[i][2])) end
+  for i = 1, #frames do redis.call('XADD', key, frames[i][1], 'f', frames[i][2]) end
   redis.call('PUBLISH', ff.keys.channel('execution:' .. id), '')
 end
 

@@ -1,4 +1,4 @@
--- Ending an execution, and what it waited for: `finish` and what it closes: model/machine/ending.py, model/machine/closing.py.
+-- End an active execution: model/machine/ending.py and closing.py.
 
 -- Close those of some waitpoints that are still open.
 function ff.close_waitpoints(space, run, waitpoint_ids, reason)
@@ -12,28 +12,10 @@ function ff.close_waitpoints(space, run, waitpoint_ids, reason)
   end
 end
 
--- The waitpoints of a suspension, the primary one first.
-function ff.waitpoints_of(suspension)
-  local ids = {suspension.waitpoint_id}
-  for i = 1, #suspension.additional do ids[#ids + 1] = suspension.additional[i][1] end
-  return ids
-end
-
--- Close the current suspension and every waitpoint of it.
-function ff.close_suspension(space, run, reason, changes)
-  local suspension = space:get('suspension', run.execution_id)
-  ff.close_waitpoints(space, run, ff.waitpoints_of(suspension), reason)
-  local closed = ff.replace(suspension, changes or {})
-  closed.closed_at, closed.close_reason = space.now, reason
-  space:put('suspension', closed, run.execution_id)
-  return closed
-end
-
--- End an execution in any way: its attempt, its stream, its waits, and every time that was running.
--- Given where they matter: the reason, how its attempt and the execution itself differ, why its suspension is closed.
-function ff.finish(space, run, row, actor, reason, attempt_changes, changes, suspension_reason)
+-- End an active execution in any way: its attempt, its stream, its pending waitpoints, and every time that was running.
+-- Given where they matter: the reason, and how its attempt and the execution itself differ.
+function ff.finish(space, run, row, actor, reason, attempt_changes, changes)
   if run.has_stream then ff.close_stream(space, run, row.closes_stream, row.closes_stream == 'reclaimed') end
-  if run.lifecycle_phase == 'suspended' then ff.close_suspension(space, run, suspension_reason or '') end
   if not ff.quiet(run) and run.pending_waitpoints[1] then
     local ids = {}
     for i = 1, #run.pending_waitpoints do ids[i] = run.pending_waitpoints[i][1] end

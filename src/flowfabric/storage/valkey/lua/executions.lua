@@ -101,6 +101,17 @@ function ff.execution_from(id, value)
   }
 end
 
+-- The packed fields that never change, of an execution as it is stored.
+function ff.fixed_part(run)
+  return string.sub(run.tail, cmsgpack.unpack_one(run.tail, 0) + 1)
+end
+
+-- What `rest` is of an execution with this packed rest (executions.py).
+function ff.rest_of(tail)
+  if string.sub(tail, 1, 1) ~= EMPTY then return 2 end
+  return string.sub(tail, 3, 3) == EMPTY and 0 or 1
+end
+
 -- What a stored execution begins with.
 function ff.head_of(run, arrival, told)
   return '\150\207' .. struct.pack('>I4I4BI4', math.floor(arrival / 4294967296), arrival % 4294967296, 206, #run.head)

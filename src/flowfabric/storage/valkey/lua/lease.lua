@@ -35,7 +35,6 @@ end
 local function given(fence)
   return fence.lease_id ~= '' or fence.attempt_id ~= '' or fence.lease_epoch >= 0
 end
-ff.fence_given = given
 
 local function whole(fence)
   return fence.lease_id ~= '' and fence.attempt_id ~= '' and fence.lease_epoch >= 0

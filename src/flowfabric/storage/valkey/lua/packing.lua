@@ -40,6 +40,13 @@ function ff.packed_text(text)
   return (ff.heads[#text] or ff.packed_head(#text)) .. text
 end
 
+-- The beginning of a packed list.
+function ff.list_head(count)
+  if count < 16 then return string.char(144 + count) end
+  if count < 65536 then return '\220' .. struct.pack('>I2', count) end
+  return '\221' .. struct.pack('>I4', count)
+end
+
 -- A number among the details of a line: so many texts that name a lease follow, without their names.
 local LEASE = '\4'
 local LIST_HEADS = {[14] = '\158', [19] = '\220\000\019'} -- of lines without details

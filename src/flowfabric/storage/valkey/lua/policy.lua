@@ -6,7 +6,6 @@ local function holds(list, value)
   end
   return false
 end
-ff.holds_value = holds
 
 function ff.may_retry(policy, category, retry_count)
   if ff.final_categories[category] or retry_count >= policy.max_retries then return false end

@@ -107,6 +107,14 @@ local function stage(space, id, run)
   return case
 end
 
+-- Write an execution that was decided elsewhere, and a packed line of its history (commit.lua).
+Space.stage = stage
+
+function Space:tell(id, seq, line)
+  local events, last = self.events, self.told + 3
+  events[last - 2], events[last - 1], events[last], self.told = self.cases[id], seq, line, last
+end
+
 -- Write a draft of an execution with its line of history (packing.lua says what it tells).
 function Space:put_execution(run, event, before, actor, reason, leased, details)
   local seq = run.event_count + 1
@@ -164,35 +172,29 @@ function Space:children(kind, a, b)
   return found
 end
 
+local function stage_record(space, staged)
+  local place = staged.key .. '\0' .. (staged.field or '')
+  if space.staged == NONE then space.staged, space.places = {}, {} end
+  if not space.staged[place] then space.places[#space.places + 1] = place end
+  space.staged[place] = staged
+end
+
 -- Write a record; false deletes it. The key comes last: space:put('stream', record, id, attempt_index).
 function Space:put(kind, record, a, b, c)
   if kind == 'worker' and self.call.seen then ff.settle(self.call) end
   local key, field = self.keys.place(kind, a, b, c)
-  local place = key .. '\0' .. (field or '')
-  if self.staged == NONE then self.staged, self.places = {}, {} end
-  if not self.staged[place] then self.places[#self.places + 1] = place end
-  self.staged[place] = {kind = kind, record = record, key = key, field = field, a = a, b = b, c = c}
+  stage_record(self, {kind = kind, record = record, key = key, field = field, a = a, b = b})
+end
+
+-- Write a record that was packed elsewhere (commit.lua); it is taken apart where something follows from it.
+function Space:put_packed(kind, key, field, packed, a, b)
+  local follows = ff.before_put[kind] or ff.after_put[kind]
+  local record = packed and (follows and ff.unpack(ff.form_of[kind], packed) or true)
+  stage_record(self, {kind = kind, record = record, packed = packed, key = key, field = field, a = a, b = b})
 end
 
 -- Write something that is never read back in a step: see effects.lua.
 function Space:emit(kind, a, b, c)
   local effects, last = self.effects, self.emitted + 4
   effects[last - 3], effects[last - 2], effects[last - 1], effects[last], self.emitted = kind, a, b, c, last
-end
-
--- The executions that a worker instance holds from one claim.
-function Space:leases(instance, claim_id)
-  local key, found = self.keys.leases(instance), {}
-  if self.call.new_leases[key] then ff.settle(self.call) end
-  local held = redis.call('HGETALL', key)
-  for i = 1, #held, 2 do
-    if held[i + 1] == claim_id then
-      local run = self:find_with_payload(held[i])
-      if run and run.ownership_state == 'leased' and run.current_worker_instance_id == instance
-        and run.claim_id == claim_id then
-        found[#found + 1] = run
-      end
-    end
-  end
-  return found
 end

@@ -60,11 +60,11 @@ local function store(space, case)
     ff.put_member(call, keys.due, id, due ~= 0 and due)
     if due ~= 0 and (old_due == 0 or due < old_due) then ff.note_due(call, id, due) end
   end
+  -- In a group its worker may have it back already, under another lease.
+  local left = holder ~= old_holder or (old_run and new_run and old_run.current_lease_epoch ~= new_run.current_lease_epoch)
+  if old_holder ~= '' and left and taken(run) then ff.note_topic(call, 'worker:' .. old_holder, run.namespace) end
   if holder ~= old_holder or claim ~= old_claim then
-    if old_holder ~= '' and old_holder ~= holder then
-      ff.put_lease(call, keys.leases(old_holder), id, false)
-      if taken(run) then ff.note_topic(call, 'worker:' .. old_holder, run.namespace) end
-    end
+    if old_holder ~= '' and old_holder ~= holder then ff.put_lease(call, keys.leases(old_holder), id, false) end
     if holder ~= '' then ff.put_lease(call, keys.leases(holder), id, claim) end
   end
   local old_tags, tags = old_run and old_run.tags, new_run and new_run.tags
@@ -128,15 +128,19 @@ function ff.after_put.waitpoint(space, staged)
   end
 end
 
-local function reindex_worker(space, key, field, record)
-  local value = redis.call('HGET', key, field)
+-- What follows from a record and the one that it replaces: ff.before_put.<kind>(space, staged).
+ff.before_put = {}
+
+function ff.before_put.worker(space, staged)
+  local value = redis.call('HGET', staged.key, staged.field)
   local known = value and ff.unpack('Worker', value) or nil
-  if known or record then ff.index_worker(space.keys, known, record or nil) end
+  if known or staged.record then ff.index_worker(space.keys, known, staged.record or nil) end
 end
 
 local function write(space, staged)
   local key, field, record = staged.key, staged.field, staged.record
-  if staged.kind == 'worker' then reindex_worker(space, key, field, record) end
+  local before, after = ff.before_put[staged.kind], ff.after_put[staged.kind]
+  if before then before(space, staged) end
   if not record then
     if field then redis.call('HDEL', key, field) else redis.call('DEL', key) end
     if staged.kind == 'step' then
@@ -145,8 +149,8 @@ local function write(space, staged)
     end
     return
   end
-  if field then redis.call('HSET', key, field, ff.pack(record)) else redis.call('SET', key, ff.pack(record)) end
-  local after = ff.after_put[staged.kind]
+  local packed = staged.packed or ff.pack(record)
+  if field then redis.call('HSET', key, field, packed) else redis.call('SET', key, packed) end
   if after then after(space, staged) end
 end
 

@@ -35,12 +35,8 @@ end
 -- Drop the oldest frames as the mode of the newest one says, whatever their own modes were.
 local function trim(stream, run, sent, now)
   if sent.mode == 'best_effort' then return trim_by_rate(stream, sent, now) end
-  if sent.mode == 'summary' then
-    keep(stream, ff.limits.SUMMARY_MAXLEN)
-  else
-    local policy = ff.policy_of(run)
-    keep(stream, sent.retention_maxlen ~= 0 and sent.retention_maxlen or policy.stream_maxlen)
-  end
+  local policy = ff.policy_of(run)
+  keep(stream, sent.retention_maxlen ~= 0 and sent.retention_maxlen or policy.stream_maxlen)
   stream.has_durable_frame, stream.expires_at = true, 0
 end
 
@@ -59,7 +55,7 @@ local function note_lease(stream, epoch)
 end
 
 -- Take one frame into a draft of its stream; sent is a FrameInput with its bounds made sense of.
-function ff.take_frame(stream, run, sent, payload, summary_version, now)
+function ff.take_frame(stream, run, sent, payload, now)
   count(stream, #payload, now)
   trim(stream, run, sent, now)
   local epoch = run.current_lease_epoch
@@ -67,7 +63,7 @@ function ff.take_frame(stream, run, sent, payload, summary_version, now)
   return ff.new('Frame', {
     number = stream.frame_count, ms = stream.last_ms, seq = stream.last_seq, frame_type = sent.frame_type,
     ts = sent.ts or now, payload = payload, encoding = sent.encoding, source = sent.source, mode = sent.mode,
-    correlation_id = sent.correlation_id, summary_version = summary_version, ttl_ms = sent.ttl_ms,
+    correlation_id = sent.correlation_id, summary_version = 0, ttl_ms = sent.ttl_ms,
     metadata_json = sent.metadata_json, lease_epoch = epoch, step = sent.step,
   })
 end

@@ -22,7 +22,7 @@ local function steps_of(space, run)
     local names = redis.call('ZRANGE', order, #shown, #shown + PAGE - 1)
     for i = 1, #names do
       local value = redis.call('HGET', key, names[i])
-      room = room - ff.step_size(ff.unpack('Step', value))
+      room = room - #ff.unpack('Step', value).result
       if room < 0 then return shown end
       shown[#shown + 1] = value
     end

@@ -52,27 +52,3 @@ plain('ff_collect', function(keys, now, limit)
   local dead = ff.forget_workers(keys, now, limit)
   return #gone + dead + forget_past(keys, now - ff.limits.FEED_AFTER_PURGE_MS, limit)
 end, WHEN_FULL)
-
--- ff_swap (key field old new)...: write records that Python has decided, if none has changed since it read them.
--- Fields are '' for plain keys; old is the SHA-1 of what was read, because no secret is sent only to be compared; old
--- and new are '' for absent. Reply 1, or 0 and nothing is written.
-plain('ff_swap', function(_, _, ...)
-  local parts = {...}
-  for i = 1, #parts, 4 do
-    local key, field, old = parts[i], parts[i + 1], parts[i + 2]
-    local value
-    if field == '' then value = redis.call('GET', key) else value = redis.call('HGET', key, field) end
-    if (value and redis.sha1hex(value) or '') ~= old then return 0 end
-  end
-  for i = 1, #parts, 4 do
-    local key, field, new = parts[i], parts[i + 1], parts[i + 3]
-    if field == '' then
-      if new == '' then redis.call('DEL', key) else redis.call('SET', key, new) end
-    elseif new == '' then
-      redis.call('HDEL', key, field)
-    else
-      redis.call('HSET', key, field, new)
-    end
-  end
-  return 1
-end)

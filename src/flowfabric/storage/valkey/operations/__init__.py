@@ -1,17 +1,7 @@
-"""How each command is sent, and how its reply is read. Importing this package registers all of them."""
+"""How the commands with a fast path are sent, and how their replies are read. Importing this package registers them."""
 
-from flowfabric.storage.valkey.operations import (
-    claim,
-    create,
-    grants,
-    holder,
-    operators,
-    streams,
-    timers,
-    waiting,
-    workers,
-)
-from flowfabric.storage.valkey.operations.calls import OPERATIONS, Call, call_of
+from flowfabric.storage.valkey.operations import claim, create, finish, lease, step, stream, timer
+from flowfabric.storage.valkey.operations.calls import OPERATIONS, Call, call_of, fast_call, pack_fields
 
 __all__ = [
     "OPERATIONS",
@@ -19,11 +9,11 @@ __all__ = [
     "call_of",
     "claim",
     "create",
-    "grants",
-    "holder",
-    "operators",
-    "streams",
-    "timers",
-    "waiting",
-    "workers",
+    "fast_call",
+    "finish",
+    "lease",
+    "pack_fields",
+    "step",
+    "stream",
+    "timer",
 ]

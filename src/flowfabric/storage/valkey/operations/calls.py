@@ -9,13 +9,15 @@ import msgspec
 from msgspec.structs import astuple
 
 from flowfabric.model.command import Command, Fence, HolderCommand
-from flowfabric.model.errors import FlowFabricError, InternalError, NotOffered, from_code
+from flowfabric.model.errors import FlowFabricError, InternalError, from_code
 
 C = TypeVar("C", bound=Command[Any])
 A = TypeVar("A", bound="Callable[[Any, Reply], Any]")
 
 Packed = tuple[Sequence[Any], tuple[bytes, ...]]
 """The fields of a command as they are packed, and the bytes that travel beside them."""
+Packer = Callable[[Any], Packed | None]
+"""Packs a command; None when the fast path leaves it to the general one."""
 
 encode: Final = msgspec.msgpack.Encoder().encode
 
@@ -77,7 +79,7 @@ class Operation(NamedTuple):
     """How one kind of command is sent and answered."""
 
     function: str
-    pack: Callable[[Any], Packed]
+    pack: Packer
     answer: Callable[[Any, Reply], Any]
 
 
@@ -85,7 +87,11 @@ OPERATIONS: Final[dict[type[Command[Any]], Operation]] = {}
 
 
 def operation(
-    kind: type[C], function: str, *, blobs: tuple[str, ...] = (), pack: Callable[[C], Packed] | None = None
+    kind: type[C],
+    function: str,
+    *,
+    blobs: tuple[str, ...] = (),
+    pack: Callable[[C], Packed | None] | None = None,
 ) -> Callable[[A], A]:
     """Register how the reply of a kind of command is read; `blobs` names its fields of bytes.
 
@@ -133,13 +139,21 @@ class Call(NamedTuple):
         return refusal(reply)
 
 
-def call_of(command: Command[Any]) -> Call:
-    """Say which function decides a command, and with which arguments."""
+def fast_call(command: Command[Any]) -> Call | None:
+    """Say which function decides a command, and with which arguments; None when it has no fast path."""
     known = OPERATIONS.get(type(command))
-    if known is None:
-        raise NotOffered(f"{type(command).__name__} has no function on Valkey yet")
-    fields, blobs = known.pack(command)
+    packed = None if known is None else known.pack(command)
+    if known is None or packed is None:
+        return None
+    fields, blobs = packed
     return Call(command, known, (pack_fields(fields), *blobs))
+
+
+def call_of(command: Command[Any]) -> Call:
+    """Do as `fast_call` does, for a command that certainly has a fast path."""
+    call = fast_call(command)
+    assert call is not None
+    return call
 
 
 _FENCE: Final = HolderCommand.__struct_fields__.index("fence")

@@ -23,15 +23,20 @@ class Reserved(NamedTuple):
     execution_id: str
 
 
-def _pack(command: CreateExecution) -> Packed:
-    """Parse the policy here; whether its refusal counts is judged there, after duplicates."""
+def _pack(command: CreateExecution) -> Packed | None:
+    """Parse the policy here; what will be refused, unless it is a duplicate, goes the general way."""
+    if command.flow_id or command.budget_ids or command.quota_ids:
+        return None
     fields: list[Any] = list(astuple(command))
     fields[_INPUT] = True
-    try:
-        policy = parse_policy(command.policy)
-        fields[_POLICY] = policy if command.policy else ()
-    except FlowFabricError as error:
-        fields[_POLICY] = {"refusal": (error.code, error.text, error.field, *error.details)}
+    fields[_POLICY] = ()
+    if command.policy:
+        try:
+            policy = fields[_POLICY] = parse_policy(command.policy)
+        except FlowFabricError:
+            return None
+        if policy.budget_ids:
+            return None
     return fields, (command.input_payload, command.policy)
 
 

@@ -1,13 +1,10 @@
 -- ff_append_frames: append frames to the stream of the running attempt, all or none. Not told in the history.
 --
 -- Keys      the execution
--- Command   AppendFrames; `frames` is {sent = FrameInputs with their bounds made sense of} and, when some of them patch
---           the summary, `version` and `updated` of the document that the caller merged them into, and `refusal`
---           {code, text, field, detail...} when that could not be done
--- Blobs     the payloads in their order, then the merged document
--- Reply     "appended", now, and for each frame {entry id, frame count, summary version} | "merge", the stored summary
---           ('' for none): the caller merges again and repeats
--- Keeps     only the holder of a live lease appends; ids of a stream only grow; no patch of the summary is lost
+-- Command   AppendFrames without patches of the summary; `frames` are FrameInputs with their bounds made sense of
+-- Blobs     the payloads in their order
+-- Reply     for each frame {entry id, frame count}
+-- Keeps     only the holder of a live lease appends; ids of a stream only grow
 
 local function owned(space, command)
   local run = space:find(command.execution_id)
@@ -34,16 +31,6 @@ local function opened(space, run, before)
   return stream
 end
 
--- The stored summary when the caller has merged into another one, else nil: the merge counts.
-local function outdated(stored, merged)
-  local version, updated = stored and stored.doc_version or 0, stored and stored.last_updated_ms or 0
-  if merged.version ~= version or merged.updated ~= updated then return stored and ff.pack(stored) or '' end
-  if merged.refusal then
-    local code, text, field = unpack(merged.refusal, 1, 3)
-    ff.refuse(code, {unpack(merged.refusal, 4)}, field, text)
-  end
-end
-
 local function write(space, run, before, stream, frames, ids)
   local id, attempt = run.execution_id, run.attempt.index
   if not before then space:touch(ff.replace(run, {has_stream = true})) end
@@ -51,7 +38,7 @@ local function write(space, run, before, stream, frames, ids)
   local kept = {} -- what the same call has pushed out again need not be stored first
   for i = 1, #frames do
     local frame = frames[i]
-    if frame.number >= stream.first then kept[#kept + 1] = {ids[i], frame} end
+    if frame.number >= stream.first then kept[#kept + 1] = {ids[i], ff.pack(frame)} end
   end
   space:emit('frames', id, attempt, kept)
   if before and stream.first > before.first then
@@ -60,28 +47,17 @@ local function write(space, run, before, stream, frames, ids)
 end
 
 ff.operation('ff_append_frames', 'AppendFrames', function(space, command, blobs)
-  local run, now, merged = owned(space, command), space.now, command.frames
-  local id, attempt, inputs = run.execution_id, run.attempt.index, merged.sent
+  local run, now = owned(space, command), space.now
+  local id, attempt, inputs = run.execution_id, run.attempt.index, command.frames
   local before = run.has_stream and space:get('stream', id, attempt) or nil
   local stream = opened(space, run, before)
-  local stored = merged.version and space:get('summary', id, attempt)
-  local other = merged.version and outdated(stored, merged)
-  if other then return 'merge', other end
-  local version, frames, ids, answer = merged.version or 0, {}, {}, {'appended', now}
+  local frames, ids, answer = {}, {}, {}
   for i = 1, #inputs do
     local sent = ff.as('FrameInput', inputs[i])
-    local patches = sent.mode == 'summary'
-    if patches then version = version + 1 end
-    frames[i] = ff.take_frame(stream, run, sent, blobs[i], patches and version or 0, now)
+    frames[i] = ff.take_frame(stream, run, sent, blobs[i], now)
     ids[i] = ff.digits(stream.last_ms) .. '-' .. ff.digits(stream.last_seq)
-    answer[i + 2] = {ids[i], stream.frame_count, patches and version or 0}
+    answer[i] = {ids[i], stream.frame_count}
   end
   write(space, run, before, stream, frames, ids)
-  if merged.version then
-    space:put('summary', ff.new('Summary', {
-      document = blobs[#inputs + 1], doc_version = version, patch_kind = merged.patch_kind, last_updated_ms = now,
-      first_applied_ms = stored and stored.first_applied_ms or now,
-    }), id, attempt)
-  end
   return unpack(answer)
 end)

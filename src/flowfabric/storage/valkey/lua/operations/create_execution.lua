@@ -1,8 +1,7 @@
 -- ff_create_execution (T1, T2): write a new execution, or name the one that the id or the key already stands for.
 --
 -- Keys      the execution
--- Command   CreateExecution; `policy` is the parsed record (Policy), {} without one, or {refusal = {code, text, field, detail...}}
---           when the text was refused: judged after duplicates, as everywhere
+-- Command   CreateExecution; `policy` is the parsed record (Policy), {} without one
 -- Blobs     1 input, 2 policy as it came
 -- Reply     "created" | "duplicate", execution id, public state ('' once it has been purged); on a cluster "reserved" when
 --           the key stands for an id of another partition (ff_reserve), of which nothing can be said here
@@ -26,13 +25,6 @@ local function existing(space, command)
   local run = space:find(command.execution_id)
   if run and run.namespace ~= command.namespace then ff.refuse('execution_id_taken', {}, 'execution_id') end
   return run and state_of(space, command, command.execution_id)
-end
-
-local function refuse_unknown_groups(command, policy)
-  if command.flow_id ~= '' then ff.refuse('flow_not_found', {command.flow_id}, 'flow_id') end
-  local budgets = command.budget_ids[1] and command.budget_ids or policy.budget_ids
-  if budgets[1] then ff.refuse('budget_not_found', budgets, 'budget_ids') end
-  if command.quota_ids[1] then ff.refuse('quota_policy_not_found', command.quota_ids, 'quota_ids') end
 end
 
 local function record(space, command, policy)
@@ -66,12 +58,7 @@ end
 ff.operation('ff_create_execution', 'CreateExecution', function(space, command, blobs)
   local known = existing(space, command)
   if known then return unpack(known) end
-  if command.policy.refusal then
-    local code, text, field = unpack(command.policy.refusal, 1, 3)
-    ff.refuse(code, {unpack(command.policy.refusal, 4)}, field, text)
-  end
   local policy = command.policy[1] and ff.as('Policy', command.policy) or ff.no_policy()
-  refuse_unknown_groups(command, policy)
   local run = record(space, command, policy)
   if command.idempotency_key ~= '' then
     local window = policy.dedup_window_ms ~= 0 and policy.dedup_window_ms or ff.limits.DEFAULT_DEDUP_MS
