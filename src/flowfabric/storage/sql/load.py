@@ -21,8 +21,8 @@ from flowfabric.model.presence import MOST_GROUPS, Group, Serving
 from flowfabric.model.records import Execution, Payload, Route, Worker
 from flowfabric.model.state import Public
 from flowfabric.storage.merging import merged, share
+from flowfabric.storage.sql.cache import Cache
 from flowfabric.storage.sql.codec import decode
-from flowfabric.storage.sql.memory import Memory
 from flowfabric.storage.sql.requests import Fetch, Gather, Plan, Row
 
 SEPARATOR: Final = "\x1f"
@@ -35,11 +35,11 @@ FEW_ROUTES: Final = 4
 class Loader:
     """Loads for one group: remembers the row keys that saving needs."""
 
-    def __init__(self, space: Workspace, memory: Memory) -> None:
+    def __init__(self, space: Workspace, cache: Cache) -> None:
         self.space = space
         self.keys: dict[str, int] = {}
         """The integer key of every execution that was loaded."""
-        self._memory = memory
+        self._cache = cache
 
     def load(self, wishes: Wishes) -> Plan[None]:
         """Tell the workspace what it wishes to know, one statement for each kind of wish."""
@@ -74,7 +74,7 @@ class Loader:
 
     def _executions(self, keys: list[Row]) -> Plan[None]:
         unknown: list[Row] = []
-        leased = self._memory.leased
+        leased = self._cache.leased
         for key in keys:
             known = leased.get(key[0])
             if known is None:
@@ -111,29 +111,29 @@ class Loader:
             self.space.learn(("memo", key), decode("memo", rows[0][0]) if rows else None)
 
     def _lane_records(self, keys: list[Row]) -> Plan[None]:
-        unknown = [key for key in keys if key[0] not in self._memory.lanes]
+        unknown = [key for key in keys if key[0] not in self._cache.lanes]
         if unknown:
             yield from self._records("lane", unknown)
             for (lane_id,) in unknown:
-                self._memory.lanes[lane_id] = self.space.current["lane", (lane_id,)]
+                self._cache.lanes[lane_id] = self.space.current["lane", (lane_id,)]
         for key in keys:
-            self.space.learn(("lane", key), self._memory.lanes[key[0]])
+            self.space.learn(("lane", key), self._cache.lanes[key[0]])
 
     def _routes_of(self, keys: list[Row]) -> Plan[None]:
         for key in keys:
-            routes = self._memory.routes_of(key[0])
+            routes = self._cache.routes_of(key[0])
             if routes is None:
                 (rows,) = yield Fetch("routes", [key])
                 waiting = {self._route(*row[:4]): row[4] for row in rows}
-                self._memory.note_waiting(key[0], waiting)
+                self._cache.note_waiting(key[0], waiting)
                 routes = tuple(waiting)
             self.space.learn(("routes", key), routes)
 
     def _route(self, route_id: int, lane: str, kind: str, capabilities: str) -> Route:
-        route = self._memory.routes.get(route_id)
+        route = self._cache.routes.get(route_id)
         if route is None:
             route = Route(lane, kind, tuple(capabilities.split(",")) if capabilities else ())
-            self._memory.note_route(route_id, route)
+            self._cache.note_route(route_id, route)
         return route
 
     def _leases(self, keys: list[Row]) -> Plan[None]:
@@ -153,7 +153,7 @@ class Loader:
 
     def _head(self, head: Head, count: int) -> Plan[None]:
         route, namespace = head
-        route_id = self._memory.route_ids.get(route)
+        route_id = self._cache.route_ids.get(route)
         if route_id is None:  # it came into being in this group: the database holds nothing of it
             self.space.learn_head(head, (), complete=True)
             return

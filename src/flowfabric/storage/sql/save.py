@@ -14,9 +14,9 @@ from flowfabric.model.machine import Effect, Move, Workspace
 from flowfabric.model.machine.steps import head_of
 from flowfabric.model.presence import expires_at, presence, presence_key, unwritten
 from flowfabric.model.records import Event, Execution, Payload, Route, Worker
+from flowfabric.storage.sql.cache import Cache
 from flowfabric.storage.sql.codec import decode, encode
 from flowfabric.storage.sql.load import SEPARATOR
-from flowfabric.storage.sql.memory import Memory
 from flowfabric.storage.sql.requests import Ask, Fetch, Plan, Row, Write
 from flowfabric.storage.sql.statements import NO_SCORE, OWNED
 
@@ -38,10 +38,10 @@ def index_columns(place: Placement) -> Row:
 class Saver:
     """Saves one group."""
 
-    def __init__(self, space: Workspace, keys: dict[str, int], memory: Memory) -> None:
+    def __init__(self, space: Workspace, keys: dict[str, int], cache: Cache) -> None:
         self.space = space
         self._keys = keys
-        self.memory = memory
+        self.cache = cache
 
     def save(self) -> Plan[None]:
         """Write everything that the group changed."""
@@ -75,7 +75,7 @@ class Saver:
         updates: list[Row] = []
         tagged: list[Execution] = []
         keys = self._keys
-        note = self.memory.note_move
+        note = self.cache.note_move
         for move in moves:
             old, new, entered = move.old, move.new, move.entered
             if old is not None and new is not None and entered is not None:
@@ -118,7 +118,7 @@ class Saver:
         for route, n in waiting.items():
             if n:
                 queues.append((n, (yield from self._route_id(route))))
-                self.memory.count_waiting(route, n)
+                self.cache.count_waiting(route, n)
         if queues:
             yield Write("add waiting", queues)
 
@@ -151,13 +151,13 @@ class Saver:
             yield Write("insert tag", rows)
 
     def _route_id(self, route: Route) -> Plan[int]:
-        known = self.memory.route_ids.get(route)
+        known = self.cache.route_ids.get(route)
         if known is not None:
             return known
         row = (route.lane_id, route.execution_kind, ",".join(route.capabilities))
         yield Write("add route", [row])
         route_id: int = (yield Ask("find route", row))[0][0]
-        self.memory.note_route(route_id, route)
+        self.cache.note_route(route_id, route)
         return route_id
 
     def _payloads(self, changes: list[Change]) -> Plan[None]:
@@ -205,9 +205,9 @@ class Saver:
     def _workers(self, changes: list[Change]) -> Plan[None]:
         for key, _, new in changes:
             if new is None:
-                self.memory.seen.pop((key[0], key[1]), None)
+                self.cache.seen.pop((key[0], key[1]), None)
             else:
-                self.memory.seen[key[0], key[1]] = new
+                self.cache.seen[key[0], key[1]] = new
         put = [(*key, expires_at(new), encode(new)) for key, _, new in changes if new is not None]
         if put:
             yield Write("put worker", put)
@@ -255,7 +255,7 @@ class Saver:
         written: dict[Row, Change] = {}
         for claim in unwritten((effect.key, effect.value) for effect in effects):
             key = presence_key(claim)
-            known = written[key][2] if key in written else self.memory.seen.get(key)
+            known = written[key][2] if key in written else self.cache.seen.get(key)
             if known is not None and presence(claim, known, self.space.now) is None:
                 continue
             if key in written:
@@ -267,7 +267,7 @@ class Saver:
             if new is not None:
                 written[key] = (key, stored, new)
             elif stored is not None:
-                self.memory.seen[key] = stored
+                self.cache.seen[key] = stored
         if written:
             yield from self._workers(list(written.values()))
 
@@ -333,7 +333,7 @@ def _steps(saver: Saver, changes: list[Change]) -> Plan[None]:
 
 def _lanes(saver: Saver, changes: list[Change]) -> Plan[None]:
     for key, _, new in changes:
-        saver.memory.lanes[key[0]] = new
+        saver.cache.lanes[key[0]] = new
     yield from _plain("lane")(saver, changes)
 
 

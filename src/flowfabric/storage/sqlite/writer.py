@@ -15,6 +15,7 @@ from flowfabric.model.contracts.base import Command
 from flowfabric.model.errors import FlowFabricError, InternalError, StoreBusy, StoreClosed, StoreFull
 from flowfabric.model.machine import Workspace
 from flowfabric.storage.base import Clock
+from flowfabric.storage.sql.cache import Cache
 from flowfabric.storage.sql.unit import Unit
 from flowfabric.storage.sqlite.session import Session
 
@@ -45,7 +46,8 @@ class Writer:
         self._clock = clock
         self._chance = chance
         self._on_saved = on_saved
-        self._unit = Unit()
+        self._cache = Cache()
+        self._unit = Unit(self._cache)
         self._version = -1
         self._queue: queue.SimpleQueue[list[Job] | None] = queue.SimpleQueue()
         self._batches: dict[asyncio.AbstractEventLoop, list[Job]] = {}
@@ -124,12 +126,12 @@ class Writer:
         """Trust what is remembered only if no other connection has written since; the write lock is held."""
         version = self._session.version()
         if version != self._version:
-            self._unit.forget()
+            self._cache.clear()
             self._version = version
 
     def _call(self, function: Callable[[Session], Any]) -> Any:
         if function is not Session.version:  # any other may write what it likes
-            self._unit.forget()
+            self._cache.clear()
         try:
             return function(self._session)
         except FlowFabricError as error:
@@ -157,9 +159,9 @@ class Writer:
                 self._look_round()
                 space = Workspace(self._clock())
                 chances = [self._chance() for _ in commands]
-                replies = self._session.run(self._unit.write(space, commands, chances))
+                replies = self._session.run(self._unit.write(space, commands, chances).plan)
         except Exception as error:  # noqa: BLE001 - the thread must outlive any defect
-            self._unit.forget()
+            self._cache.clear()
             fault = error if isinstance(error, FlowFabricError) else defect(error)
             if len(commands) == 1 or isinstance(fault, StoreBusy | StoreFull):
                 return [fault] * len(commands)

@@ -1,7 +1,7 @@
-"""What a writer remembers between its groups, so that it need not ask again for what it has just written.
+"""What a writer remembers between its groups, so that it need not read again what it has just written.
 
-It holds only as long as nobody else writes: the store calls `forget` when another connection has committed, and when
-a transaction was rolled back.
+It is right only as long as nobody else writes: the store clears it when another connection has committed, and when a
+transaction was rolled back. A dialect with several writers gives the unit of work none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MOST_LEASED: Final = 4_096
 _LEASED: Final = Ownership.LEASED
 
 
-class Memory:
+class Cache:
     """Routes, lanes, workers and leased executions, as the database holds them."""
 
     def __init__(self) -> None:
@@ -29,8 +29,8 @@ class Memory:
         self._waiting: dict[str, dict[Route, int]] = {}
         """For lanes whose routes were all loaded: how much waits on each."""
 
-    def forget(self) -> None:
-        """Trust nothing any more."""
+    def clear(self) -> None:
+        """Forget everything."""
         for known in (self.routes, self.route_ids, self.seen, self.lanes, self.leased, self._waiting):
             known.clear()
 
@@ -58,11 +58,11 @@ class Memory:
             else:
                 del waiting[route]
 
-    def note_move(self, k: int, move: Move) -> None:
+    def note_move(self, execution_key: int, move: Move) -> None:
         """Keep what is leased now, and let go what is not."""
         run = move.new
         if run is not None and run.ownership_state is _LEASED:
-            self.leased[move.execution_id] = (k, run)
+            self.leased[move.execution_id] = (execution_key, run)
             if len(self.leased) > MOST_LEASED:
                 del self.leased[next(iter(self.leased))]
         else:
