@@ -42,10 +42,13 @@ class Loader:
         self._cache = cache
 
     def load(self, wishes: Wishes) -> Plan[None]:
-        """Tell the workspace what it wishes to know, one statement for each kind of wish."""
+        """Read the records and index entries that the workspace needs, one statement for each kind."""
         by_kind: dict[str, list[Row]] = defaultdict(list)
         for kind, key in wishes.needs:
             by_kind[kind].append(key)
+        executions = by_kind.pop("execution", None)
+        if executions:  # first: the lock of an execution protects what belongs to it
+            yield from self._executions(executions)
         for kind, keys in by_kind.items():
             special = _SPECIAL.get(kind)
             if special is not None:
@@ -68,8 +71,8 @@ class Loader:
         single = kind[:-1]
         answers = yield Fetch(kind, keys)
         for key, rows in zip(keys, answers, strict=True):
-            for tail, rec in rows:
-                self.space.learn((single, (*key, tail)), decode(single, rec))
+            for tail, record in rows:
+                self.space.learn((single, (*key, tail)), decode(single, record))
             self.space.learn((kind, key), [(tail,) for tail, _ in rows])
 
     def _executions(self, keys: list[Row]) -> Plan[None]:
@@ -94,9 +97,9 @@ class Loader:
             if key[0] not in found:
                 self.space.learn(("execution", key), None)
 
-    def _learn_execution(self, execution_id: str, k: int, rec: bytes) -> Execution:
-        run: Execution = decode("execution", rec)
-        self.keys[execution_id] = k
+    def _learn_execution(self, execution_id: str, execution_key: int, record: bytes) -> Execution:
+        run: Execution = decode("execution", record)
+        self.keys[execution_id] = execution_key
         self.space.learn(("execution", (execution_id,)), run)
         return run
 
@@ -161,8 +164,8 @@ class Loader:
             (rows,) = yield Fetch("head of namespace", [(route_id, namespace, count)])
         else:
             (rows,) = yield Fetch("head", [(route_id, count)])
-        for execution_id, k, rec, data, policy in rows:
-            self._learn_execution(execution_id, k, rec)
+        for execution_id, execution_key, record, data, policy in rows:
+            self._learn_execution(execution_id, execution_key, record)
             self.space.learn(("payload", (execution_id,)), Payload(data, policy))
         self.space.learn_head(head, [row[0] for row in rows], complete=len(rows) < count)
 
@@ -183,7 +186,10 @@ class Loader:
                 (rows,) = yield Fetch("inbox of namespace", [key])
             else:
                 (rows,) = yield Fetch("inbox", [key[1:]])
-            found = tuple((pos, execution_id, decode("waitpoint", rec)) for pos, execution_id, rec in rows)
+            found = tuple(
+                (position, execution_id, decode("waitpoint", record))
+                for position, execution_id, record in rows
+            )
             self.space.learn(("inbox", key), found)
 
     def _feed(self, keys: list[Row]) -> Plan[None]:
@@ -200,10 +206,10 @@ class Loader:
         self.space.learn(("feed_bounds", ()), bounds)
 
     @staticmethod
-    def _entry(pos: int, line: bytes, rec: bytes) -> FeedEntry:
-        run: Execution = decode("execution", rec)
+    def _entry(position: int, line: bytes, record: bytes) -> FeedEntry:
+        run: Execution = decode("execution", record)
         return FeedEntry(
-            pos, run.execution_id, run.namespace, run.lane_id, run.execution_kind, run.flow_id,
+            position, run.execution_id, run.namespace, run.lane_id, run.execution_kind, run.flow_id,
             decode("history", line),
         )  # fmt: skip
 
@@ -219,8 +225,8 @@ class Loader:
             counts: dict[str, list[tuple[Public, int]]] = defaultdict(list)
             if names:
                 (tallies,) = yield Fetch(f"tallies{of}", [(*scope, *names[0], *names[-1])])
-                for lane, state, n in tallies:
-                    counts[lane].append((Public(state), n))
+                for lane, state, count in tallies:
+                    counts[lane].append((Public(state), count))
             oldest: list[list[Row]] = [[] for _ in names]
             if not namespace:
                 oldest = yield Fetch("oldest waiting", names)
@@ -248,7 +254,8 @@ class Loader:
             answers = yield Fetch("worker", [(key[0], instance) for _, instance in some])
             workers: list[Worker] = [decode("worker", found[0][0]) for found in answers]
             groups = [
-                Group(one.capabilities, one.kinds, n) for (n, _), one in zip(some, workers, strict=True)
+                Group(one.capabilities, one.kinds, count)
+                for (count, _), one in zip(some, workers, strict=True)
             ]
             self.space.learn(("serving", key), Serving(tuple(groups), len(rows) == len(some)))
 
@@ -256,13 +263,13 @@ class Loader:
         for key in keys:
             instance, namespace = key
             question = Fetch("held of namespace", [key]) if namespace else Fetch("held", [(instance,)])
-            (((n,),),) = yield question
-            self.space.learn(("held", key), n)
+            (((count,),),) = yield question
+            self.space.learn(("held", key), count)
 
     def _totals(self, keys: list[Row]) -> Plan[None]:
         answers = yield Fetch("totals", keys)
         for key, rows in zip(keys, answers, strict=True):
-            self.space.learn(("totals", key), tuple((Public(state), n) for state, n in rows))
+            self.space.learn(("totals", key), tuple((Public(state), count) for state, count in rows))
 
     def _due(self, keys: list[Row]) -> Plan[None]:
         for key in keys:
@@ -311,13 +318,13 @@ class Loader:
         found: list[Execution] = []
         seen = 0
         while seen < min(len(rows), look) and len(found) < question.limit:
-            some = [k for (k,) in rows[seen : min(seen + question.limit, look)]]
+            some = [key for (key,) in rows[seen : min(seen + question.limit, look)]]
             records = dict((yield Gather("listed", some)))
-            for k in some:
+            for key in some:
                 if len(found) == question.limit:
                     break
                 seen += 1
-                run: Execution = decode("execution", records[k])
+                run: Execution = decode("execution", records[key])
                 if matches(question, run):
                     found.append(run)
         return tuple(found), rows[seen - 1][0] if seen < len(rows) else 0
@@ -359,10 +366,10 @@ def _driving(question: ListExecutions) -> tuple[str, list[Row]]:
 
 
 def past_entry(
-    pos: int, execution_id: str, namespace: str, lane: str, kind: str, flow_id: str, line: bytes
+    position: int, execution_id: str, namespace: str, lane: str, kind: str, flow_id: str, line: bytes
 ) -> FeedEntry:
     """Read a line of history whose execution is gone."""
-    return FeedEntry(pos, execution_id, namespace, lane, kind, flow_id, decode("history", line))
+    return FeedEntry(position, execution_id, namespace, lane, kind, flow_id, decode("history", line))
 
 
 def _tuple_of(kind: str, decoded: str) -> Callable[[Loader, list[Row]], Plan[None]]:
@@ -377,7 +384,6 @@ def _tuple_of(kind: str, decoded: str) -> Callable[[Loader, list[Row]], Plan[Non
 
 
 _SPECIAL: Final[dict[str, Callable[[Loader, list[Row]], Plan[None]]]] = {
-    "execution": Loader._executions,  # noqa: SLF001
     "payload": Loader._payloads,  # noqa: SLF001
     "memo": Loader._memos,  # noqa: SLF001
     "lane": Loader._lane_records,  # noqa: SLF001

@@ -59,10 +59,13 @@ class Saver:
             yield from self._executions(moves)
         if self.space.events:
             yield from self._events(self.space.events)
-        for kind, rows in changes.items():
-            yield from _SAVERS[kind](self, rows)
-        for kind, some in effects.items():
-            yield from _EFFECTS[kind](self, some)
+        # Always in the same order, so that transactions which lock rows as they write do not deadlock.
+        for kind, save in _SAVERS.items():
+            if kind in changes:
+                yield from save(self, changes[kind])
+        for kind, follow in _EFFECTS.items():
+            if kind in effects:
+                yield from follow(self, effects[kind])
 
     def key(self, execution_id: str) -> int:
         """Return the integer key of an execution that this group has loaded or created."""
@@ -79,11 +82,11 @@ class Saver:
         for move in moves:
             old, new, entered = move.old, move.new, move.entered
             if old is not None and new is not None and entered is not None:
-                k = keys[move.execution_id]
-                updates.append((*index_columns(entered), encode(new), k))
+                key = keys[move.execution_id]
+                updates.append((*index_columns(entered), encode(new), key))
                 if old.tags is not new.tags and old.tags != new.tags:
                     tagged.append(new)
-                note(k, move)
+                note(key, move)
         if updates:
             yield Write("update execution", updates)
         yield from self._retag(tagged)
@@ -104,42 +107,42 @@ class Saver:
                 steps[step] = steps.get(step, 0) + 1
         tallies: Counter[Row] = Counter()
         waiting: Counter[Route] = Counter()
-        for (lane, namespace, kind, capabilities, before, after, was, now), n in steps.items():
+        for (lane, namespace, kind, capabilities, before, after, was, now), count in steps.items():
             if before is not None:
-                tallies[lane, namespace, str(before)] -= n
+                tallies[lane, namespace, str(before)] -= count
             if after is not None:
-                tallies[lane, namespace, str(after)] += n
-            waiting[Route(lane, kind, capabilities)] += (now - was) * n
-        counts = [(*key, n) for key, n in tallies.items() if n]
+                tallies[lane, namespace, str(after)] += count
+            waiting[Route(lane, kind, capabilities)] += (now - was) * count
+        counts = sorted((*key, count) for key, count in tallies.items() if count)
         if counts:
             yield Write("add tally", counts)
             yield Write("add total", _totals(tallies))
         queues: list[Row] = []
-        for route, n in waiting.items():
-            if n:
-                queues.append((n, (yield from self._route_id(route))))
-                self.cache.count_waiting(route, n)
+        for route, count in waiting.items():
+            if count:
+                queues.append(((yield from self._route_id(route)), count))
+                self.cache.count_waiting(route, count)
         if queues:
-            yield Write("add waiting", queues)
+            yield Write("add waiting", [(count, route_id) for route_id, count in sorted(queues)])
 
     def _insert(self, moves: list[Move]) -> Plan[None]:
-        k = (yield Ask("allocate", (len(moves), "execution")))[0][0] - len(moves)
+        key = (yield Ask("allocate", (len(moves), "execution")))[0][0] - len(moves)
         rows: list[Row] = []
         tags: list[Row] = []
         for move in moves:
             run = move.new
             assert run is not None
             assert move.entered is not None
-            k += 1
-            self._keys[run.execution_id] = k
+            key += 1
+            self._keys[run.execution_id] = key
             route_id = yield from self._route_id(route_of(run))
             rows.append(
                 (
-                    k, run.execution_id, run.namespace, run.lane_id, run.flow_id, run.created_at, route_id,
+                    key, run.execution_id, run.namespace, run.lane_id, run.flow_id, run.created_at, route_id,
                     *index_columns(move.entered), encode(run),
                 )
             )  # fmt: skip
-            tags.extend((k, run.namespace, *tag) for tag in run.tags)
+            tags.extend((key, run.namespace, *tag) for tag in run.tags)
         yield Write("insert execution", rows)
         if tags:
             yield Write("insert tag", tags)
@@ -171,7 +174,7 @@ class Saver:
         """One that is new, or opened again, is the last of the inbox: whoever reads it onward meets it."""
         last = [change for change in changes if opens(change[1], change[2])]
         if last:
-            pos = (yield Ask("allocate", (len(last), "waitpoint")))[0][0] - len(last)
+            before = (yield Ask("allocate", (len(last), "waitpoint")))[0][0] - len(last)
             yield Write(
                 "put waitpoint",
                 [
@@ -181,7 +184,7 @@ class Saver:
                         key[1],
                         int(new.state != "closed"),
                         encode(new),
-                        pos + place,
+                        before + place,
                     )
                     for place, (key, _, new) in enumerate(last, 1)
                 ],
@@ -217,12 +220,12 @@ class Saver:
             yield Write("drop worker", gone)
 
     def _events(self, events: list[tuple[str, Event]]) -> Plan[None]:
-        pos = (yield Ask("allocate", (len(events), "history")))[0][0] - len(events)
+        before = (yield Ask("allocate", (len(events), "history")))[0][0] - len(events)
         keys = self._keys
         yield Write(
             "insert history",
             [
-                (pos + place, keys[execution_id], event.seq, encode(event))
+                (before + place, keys[execution_id], event.seq, encode(event))
                 for place, (execution_id, event) in enumerate(events, 1)
             ],
         )
@@ -275,10 +278,10 @@ class Saver:
 def _totals(tallies: Counter[Row]) -> list[Row]:
     """Sum up what lanes count, for each namespace and, without a name, for all."""
     sums: Counter[Row] = Counter()
-    for (_, namespace, state), n in tallies.items():
-        sums[namespace, state] += n
-        sums["", state] += n
-    return [(*key, n) for key, n in sums.items() if n]
+    for (_, namespace, state), count in tallies.items():
+        sums[namespace, state] += count
+        sums["", state] += count
+    return sorted((*key, count) for key, count in sums.items() if count)
 
 
 def _serve(changes: list[Change]) -> Plan[None]:

@@ -45,6 +45,8 @@ class Lock(StrEnum):
     """The keys that are asked for, also those without a row: nobody else may insert one."""
     SHARED_KEYS = "shared keys"
     """The same keys, which others may read but not change."""
+    TABLE = "table"
+    """The whole table: nobody else may write to it."""
 
 
 class Statement(Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ select record from keyring where one = 1;
 select record from token where id = ?;
 
 -- token* (): Read every access token.
+-- locks table
 select id, record from token;
 
 -- put keyring (record): Store the keys that sign waitpoint tokens.
