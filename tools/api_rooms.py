@@ -109,7 +109,9 @@ HIDDEN: Final = {
     "CircuitBreaker": {"before", "after"},
     "Tracing": {"after"},
     "Metrics": {"after"},
-    "SqliteStore": {"take_baton", "drop_baton", "collect", "repair", "dump", "close", "partitions", "traits"},
+    "SqliteStore": {
+        "acquire_leader_lease", "release_leader_lease", "collect", "repair", "dump", "close", "partitions", "traits",
+    },
     "HttpClient": {
         "apply", "apply_many", "claim_within", "end_within", "make_link", "partitions", "read", "subscribe",
         "tail_within", "traits",

@@ -425,7 +425,7 @@ async def test_a_closed_store_says_so(path: Path) -> None:
         store.dump,
         store.repair,
         store.collect,
-        lambda: store.take_baton("a", "b", 1),
+        lambda: store.acquire_leader_lease("a", "b", 1),
     )
     for call in calls:
         with pytest.raises(StoreClosed):

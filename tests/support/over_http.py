@@ -97,11 +97,11 @@ class OverHttp:
     def next_due(self) -> int:
         return self.behind.next_due()
 
-    async def take_baton(self, name: str, holder: str, ttl_ms: int) -> bool:
-        return await self.behind.take_baton(name, holder, ttl_ms)
+    async def acquire_leader_lease(self, name: str, holder: str, ttl_ms: int) -> bool:
+        return await self.behind.acquire_leader_lease(name, holder, ttl_ms)
 
-    async def drop_baton(self, name: str, holder: str) -> None:
-        await self.behind.drop_baton(name, holder)
+    async def release_leader_lease(self, name: str, holder: str) -> None:
+        await self.behind.release_leader_lease(name, holder)
 
     async def collect(self, limit: int = 1000) -> int:
         return await self.behind.collect(limit)

@@ -1,4 +1,4 @@
-"""Loading: turning the wishes of a workspace into statements, and rows into records."""
+"""Load what a workspace needs: turn its read requests into statements, and rows into records."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from flowfabric.storage.sql.codec import decode
 from flowfabric.storage.sql.requests import Fetch, Gather, Plan, Row
 
 SEPARATOR: Final = "\x1f"
-"""Joins the parts of a memo's key; no part but the last may hold control characters."""
+"""Joins the parts of the key of an idempotency record; only the last part may hold control characters."""
 
 
 FEW_ROUTES: Final = 4
 
 
 class Loader:
-    """Loads for one group: remembers the row keys that saving needs."""
+    """Loads for one group, and keeps the integer keys of executions for saving."""
 
     def __init__(self, space: Workspace, cache: Cache) -> None:
         self.space = space
@@ -148,7 +148,7 @@ class Loader:
             self.space.learn(("leases", key), tuple(sorted(run.execution_id for run in runs)))
 
     def _heads_of(self, lane_id: str, count: int) -> Plan[None]:
-        """Load the heads that claims will ask for next, where that saves a round and wastes little."""
+        """Load the heads of the queues that a claim reads next, if they are few: that saves a round."""
         routes: tuple[Route, ...] = self.space.current.get(("routes", (lane_id,)), ())
         if len(routes) <= FEW_ROUTES:
             for route in routes:
@@ -247,7 +247,7 @@ class Loader:
             self.space.learn(("workers", key), tuple(decode("worker", row[0]) for row in rows))
 
     def _serving(self, keys: list[Row]) -> Plan[None]:
-        """Count the workers of a lane that take the same; one of each group says what that is."""
+        """Count the workers of a lane by what they take, and read one worker of each group."""
         for key in keys:
             (rows,) = yield Fetch("serving", [(*key, self.space.now, MOST_GROUPS + 1)])
             some = rows[:MOST_GROUPS]
@@ -333,7 +333,7 @@ class Loader:
 def _walk(
     which: str, places: Sequence[Row], after: Row, count: int, *, descending: bool = False
 ) -> Plan[list[Row]]:
-    """Read so many rows of an order that is spread over places of an index, a little of each at a time."""
+    """Read `count` rows in an order that is spread over several ranges of an index, page by page."""
     found: list[Row] = []
     asked, more = share(count, max(len(places), 1)), bool(places)
     while more and len(found) < count:
@@ -345,12 +345,12 @@ def _walk(
 
 
 def _scope(which: str, namespace: str) -> tuple[str, Row]:
-    """Name a statement, or the one of its kind for a namespace with what that takes first."""
+    """Return the name and the first parameters of a statement, for one namespace or for all."""
     return (f"{which} of namespace", (namespace,)) if namespace else (which, ())
 
 
 def _driving(question: ListExecutions) -> tuple[str, list[Row]]:
-    """Name the list that drives a question, and the places in its index."""
+    """Return the list that answers a question, and the ranges of its index to read."""
     if question.flow_id:
         which, scope = _scope("list flow", question.namespace)
         return which, [(*scope, question.flow_id)]
@@ -368,12 +368,12 @@ def _driving(question: ListExecutions) -> tuple[str, list[Row]]:
 def past_entry(
     position: int, execution_id: str, namespace: str, lane: str, kind: str, flow_id: str, line: bytes
 ) -> FeedEntry:
-    """Read a line of history whose execution is gone."""
+    """Return the feed entry of a purged execution."""
     return FeedEntry(position, execution_id, namespace, lane, kind, flow_id, decode("history", line))
 
 
 def _tuple_of(kind: str, decoded: str) -> Callable[[Loader, list[Row]], Plan[None]]:
-    """Answer a question with all records that its statement finds."""
+    """Return a function that loads all records which a statement finds."""
 
     def fetch(loader: Loader, keys: list[Row]) -> Plan[None]:
         answers = yield Fetch(kind, keys)
@@ -407,4 +407,4 @@ _SPECIAL: Final[dict[str, Callable[[Loader, list[Row]], Plan[None]]]] = {
     "partition": Loader._partitions,  # noqa: SLF001
     "found": Loader._found,  # noqa: SLF001
 }
-"""Wishes that are more than one record by its key."""
+"""Read requests for more than one record by its key."""

@@ -1,4 +1,4 @@
-"""Saving: what a group changed, as rows. Index columns, tallies and queues follow from the records."""
+"""Save what a group changed. Index columns, counts and queues follow from the records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from flowfabric.storage.sql.requests import Ask, Fetch, Plan, Row, Write
 from flowfabric.storage.sql.statements import NO_SCORE, OWNED
 
 Change = tuple[Row, Any, Any]
-"""The key of a record, what the database holds, and what it becomes."""
+"""The key of a record, the stored record, and the new one."""
 
 
 def index_columns(place: Placement) -> Row:
@@ -93,7 +93,7 @@ class Saver:
         yield from self._count(moves)
 
     def _count(self, moves: list[Move]) -> Plan[None]:
-        """Bring the tallies and the lengths of the queues up to date."""
+        """Update the counts of lanes and namespaces and the lengths of queues."""
         steps: dict[Row, int] = {}
         for move in moves:
             old, new = move.old, move.new
@@ -171,7 +171,7 @@ class Saver:
         yield Write("insert payload", rows)
 
     def _waitpoints(self, changes: list[Change]) -> Plan[None]:
-        """One that is new, or opened again, is the last of the inbox: whoever reads it onward meets it."""
+        """Save waitpoints; one that opens becomes the last of the inbox, so that paging readers find it."""
         last = [change for change in changes if opens(change[1], change[2])]
         if last:
             before = (yield Ask("allocate", (len(last), "waitpoint")))[0][0] - len(last)
@@ -276,7 +276,7 @@ class Saver:
 
 
 def _totals(tallies: Counter[Row]) -> list[Row]:
-    """Sum up what lanes count, for each namespace and, without a name, for all."""
+    """Sum the counts of lanes for each namespace, and for all ('')."""
     sums: Counter[Row] = Counter()
     for (_, namespace, state), count in tallies.items():
         sums[namespace, state] += count
@@ -285,7 +285,7 @@ def _totals(tallies: Counter[Row]) -> list[Row]:
 
 
 def _serve(changes: list[Change]) -> Plan[None]:
-    """Bring the index of workers by lane up to date."""
+    """Update the index of workers by lane."""
     put: list[Row] = []
     gone: set[Row] = set()
     for key, old, new in changes:
@@ -310,7 +310,7 @@ Save = Callable[[Saver, list[Change]], Plan[None]]
 
 
 def _owned(kind: str) -> Save:
-    """Save records whose keys begin with their execution."""
+    """Return a function that saves records whose keys begin with their execution."""
 
     def save(saver: Saver, changes: list[Change]) -> Plan[None]:
         put = [(saver.key(key[0]), *key[1:], encode(new)) for key, _, new in changes if new is not None]
@@ -341,7 +341,7 @@ def _lanes(saver: Saver, changes: list[Change]) -> Plan[None]:
 
 
 def _plain(kind: str) -> Save:
-    """Save records that stand alone."""
+    """Return a function that saves records which belong to no execution."""
 
     def save(_: Saver, changes: list[Change]) -> Plan[None]:
         put = [(*key, encode(new)) for key, _, new in changes if new is not None]

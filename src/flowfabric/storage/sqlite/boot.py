@@ -1,4 +1,4 @@
-"""What happens when a database is opened: schema, partition counts, and a session to write with."""
+"""Open a database: migrate its schema and check its partition counts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flowfabric.storage.sqlite.session import Session
 
 
 def prepare(path: str, synchronous: Synchronous, partitions: Partitions) -> Session:
-    """Open a database for writing and bring it up to date; one that is read-only is opened for reading alone."""
+    """Open a database for writing and migrate it; open a read-only file for reading alone."""
     if is_read_only(path):
         return _prepare_to_read(path, synchronous, partitions)
     db = connect(path, synchronous=synchronous)

@@ -1,4 +1,4 @@
-"""One connection and its transactions; carries out what the unit of work asks."""
+"""One connection to SQLite, which runs the plans of the unit of work in transactions."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Session:
         return None
 
     def _gather(self, statement: str, values: Sequence[Any]) -> list[Any]:
-        """Ask for many values at once, in a few sizes only, so that statements stay prepared."""
+        """Read the rows of many values, in a few batch sizes only, so that statements stay prepared."""
         rows: list[Any] = []
         for start in range(0, len(values), MOST_VALUES):
             part = list(values[start : start + MOST_VALUES])
@@ -70,14 +70,14 @@ class Session:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Hold the write lock; commit at the end, undo everything on any failure."""
+        """Hold the write lock; commit at the end, roll back on any error."""
         self._lock()
         with self._ending("commit"):
             yield
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """See one moment of the database."""
+        """Read one snapshot of the database."""
         self._db.execute("begin")
         with self._ending("rollback"):
             yield
@@ -109,7 +109,7 @@ class Session:
         return int(number)
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         self._db.close()
 
 

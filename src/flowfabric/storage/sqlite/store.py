@@ -19,7 +19,6 @@ from flowfabric.model.errors import FlowFabricError, StoreBusy, StoreClosed
 from flowfabric.model.ids import Partitions
 from flowfabric.model.machine import Workspace
 from flowfabric.storage.base import Clock, Dump, RepairReport, StoreTraits
-from flowfabric.storage.front import Front
 from flowfabric.storage.sql.collect import collect
 from flowfabric.storage.sql.dump import dump
 from flowfabric.storage.sql.repair import repair
@@ -30,6 +29,7 @@ from flowfabric.storage.sqlite.connection import MEMORY, Synchronous, connect, i
 from flowfabric.storage.sqlite.peers import Peers
 from flowfabric.storage.sqlite.session import Session
 from flowfabric.storage.sqlite.writer import Writer, defect
+from flowfabric.storage.store_base import StoreBase
 from flowfabric.storage.wake import EVERYTHING, KINDS, topics_of
 
 T = TypeVar("T")
@@ -38,11 +38,11 @@ READERS: Final = 4
 
 
 def wall_clock() -> int:
-    """Milliseconds since 1970."""
+    """Return the time in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
-class SqliteStore(Front):
+class SqliteStore(StoreBase):
     """Executions in a file, or in memory with the path `:memory:`; it offers what `Upkeep` names."""
 
     def __init__(self, path: str, writer_session: Session, clock: Clock, partitions: Partitions) -> None:
@@ -129,9 +129,9 @@ class SqliteStore(Front):
             return defect(error)
 
     async def _watch_others(self, seen: int) -> None:
-        """Look once a second whether other processes wrote: the safety net under the datagrams.
+        """Check once a second whether other processes wrote, in case a datagram was lost.
 
-        A datagram that was heard may not have been the only one, so every fifth look trusts none.
+        A received datagram does not prove that none was lost, so every fifth check ignores them.
         """
         assert self._peers is not None
         untold = False
@@ -155,30 +155,30 @@ class SqliteStore(Front):
         answer: T = await self._writer.call(lambda session: session.transact_all(transactions))
         return answer
 
-    async def take_baton(self, name: str, holder: str, ttl_ms: int) -> bool:
-        """Hold or keep the right to do something alone, for a while."""
+    async def acquire_leader_lease(self, name: str, holder: str, ttl_ms: int) -> bool:
+        """Acquire or extend a leader lease; return False if another holder has it."""
         now = self.now()
         rows = await self._transact(ask_once("acquire leader lease", name, holder, now + ttl_ms, now))
         return bool(rows)
 
-    async def drop_baton(self, name: str, holder: str) -> None:
-        """Give that right back at once."""
+    async def release_leader_lease(self, name: str, holder: str) -> None:
+        """End a leader lease, so that another process can acquire it at once."""
         await self._transact(ask_once("release leader lease", name, holder))
 
     async def collect(self, limit: int = 1000) -> int:
-        """Delete what has expired and is never read again."""
+        """Delete at most `limit` expired records of each kind; return how many were deleted."""
         return await self._transact_all(collect(self.now(), limit))
 
     async def repair(self, *, fix: bool = True) -> RepairReport:
-        """Compare every index entry with what its record implies."""
+        """Compare every index entry with what its record implies; correct it if `fix` is True."""
         return await self._transact_all(repair(fix=fix))
 
     async def dump(self) -> Dump:
-        """Return everything; for proofs and small stores."""
+        """Return everything that the store holds; for tests and small stores."""
         return await self._transact(dump())
 
     async def close(self) -> None:
-        """Finish what was accepted, then let everything go."""
+        """Finish what was accepted, then close connections and threads."""
         if self._closed:
             return
         self._closed = True
