@@ -26,7 +26,7 @@ async def prepare(backend: Backend) -> None:
     await store.close()
     if backend.name == "sqlite":
         with sqlite3.connect(backend.url()) as file:
-            file.execute("update tally set n = 5")
+            file.execute("update tally set executions = 5")
         file.close()
     else:
         client = Client(backend.url())

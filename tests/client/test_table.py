@@ -81,8 +81,8 @@ async def test_the_engine_does_not_run_over_http(ff: Driver, side: OverHttp) -> 
         with refused("not_offered"):
             ask()
     for work in (
-        client.take_baton("a", "b", 1), client.drop_baton("a", "b"), client.collect(), client.repair(),
-        client.dump(),
+        client.acquire_leader_lease("a", "b", 1), client.release_leader_lease("a", "b"), client.collect(),
+        client.repair(), client.dump(),
     ):  # fmt: skip
         with refused("not_offered"):
             await work

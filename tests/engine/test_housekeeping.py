@@ -38,9 +38,9 @@ class Unwell(MemoryStore):
 
 
 class Unsteady(Unwell):
-    """A store whose baton comes and goes."""
+    """A store whose leader lease comes and goes."""
 
-    async def take_baton(self, name: str, holder: str, ttl_ms: int) -> bool:
+    async def acquire_leader_lease(self, name: str, holder: str, ttl_ms: int) -> bool:
         return bool(self._next(name))
 
 

@@ -7,8 +7,12 @@ import pytest
 from flowfabric.engine import Timers
 from flowfabric.model.command import Command
 from flowfabric.model.errors import InternalError
+<<<<<<< /work/wt/int/tests/engine/test_timers.py
 from flowfabric.model.operations.finish import Delay
 from flowfabric.storage.front import Front
+=======
+from flowfabric.storage.store_base import StoreBase
+>>>>>>> /work/wt/.rx/tests/engine/test_timers.py
 from support.driver import Driver
 
 DAY = 86_400_000
@@ -63,10 +67,10 @@ async def test_a_failing_step_blocks_nobody_else(ff: Driver, monkeypatch: pytest
     bad = await ff.create(delay_until=ff.now + 10)
     good = await ff.create(delay_until=ff.now + 20)
     timers = Timers(ff.store)
-    assert isinstance(ff.store, Front)
+    assert isinstance(ff.store, StoreBase)
     decide = type(ff.store).apply_many
 
-    async def failing(store: Front, commands: list[Command[object]]) -> list[object]:
+    async def failing(store: StoreBase, commands: list[Command[object]]) -> list[object]:
         replies = await decide(store, commands)
         return [
             InternalError("boom") if getattr(command, "execution_id", "") == bad else reply
@@ -87,16 +91,16 @@ async def test_a_wait_of_the_same_attempt_ends_by_itself(ff: Driver) -> None:
     assert (await ff.claim_one()).attempt_type == "resumed"
 
 
-async def test_one_at_a_time_holds_the_baton(ff: Driver) -> None:
-    take = ff.store.take_baton
+async def test_one_at_a_time_holds_the_leader_lease(ff: Driver) -> None:
+    take = ff.store.acquire_leader_lease
     assert await take("timers", "first", 1000)
     assert not await take("timers", "second", 1000)
     assert await take("timers", "first", 1000)
     ff.clock.advance(1000)
     assert await take("timers", "second", 1000)
     assert not await take("timers", "first", 1000)
-    await ff.store.drop_baton("timers", "first")
+    await ff.store.release_leader_lease("timers", "first")
     assert not await take("timers", "first", 1000)
-    await ff.store.drop_baton("timers", "second")
+    await ff.store.release_leader_lease("timers", "second")
     assert await take("timers", "first", 1000)
     assert await take("other", "second", 1000)

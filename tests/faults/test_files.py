@@ -288,7 +288,7 @@ async def test_a_damaged_file_says_so(path: Path) -> None:
 async def test_damage_that_shows_later_stays_with_those_who_touch_it(path: Path) -> None:
     """One record that cannot be read refuses its own commands; everything else goes on, also in the same group."""
     bad, good = await filled(path, 2)
-    write(path, f"update execution set rec = x'c1' where id = '{bad}'")
+    write(path, f"update execution set record = x'c1' where id = '{bad}'")
     store = await SqliteStore.open(path)
     try:
         tags = (("team", "red"),)
@@ -308,9 +308,9 @@ async def test_damage_that_shows_later_stays_with_those_who_touch_it(path: Path)
 async def test_a_record_of_a_newer_version_is_refused_not_guessed(path: Path) -> None:
     new, old = await filled(path, 2)
     db = sqlite3.connect(path)
-    (data,) = db.execute("select rec from execution where id = ?", (new,)).fetchone()
+    (data,) = db.execute("select record from execution where id = ?", (new,)).fetchone()
     newer = encode(replace(decode("execution", data), version=99))
-    db.execute("update execution set rec = ? where id = ?", (newer, new))
+    db.execute("update execution set record = ? where id = ?", (newer, new))
     db.commit()
     db.close()
     store = await SqliteStore.open(path)
@@ -322,7 +322,7 @@ async def test_a_record_of_a_newer_version_is_refused_not_guessed(path: Path) ->
     finally:
         await store.close()
     db = sqlite3.connect(path)
-    assert db.execute("select rec from execution where id = ?", (new,)).fetchone()[0] == newer
+    assert db.execute("select record from execution where id = ?", (new,)).fetchone()[0] == newer
     db.close()
 
 
@@ -428,7 +428,7 @@ async def test_a_closed_store_says_so(path: Path) -> None:
         store.dump,
         store.repair,
         store.collect,
-        lambda: store.take_baton("a", "b", 1),
+        lambda: store.acquire_leader_lease("a", "b", 1),
     )
     for call in calls:
         with pytest.raises(StoreClosed):

@@ -16,7 +16,7 @@ DAMAGE = {
     "due": "update execution set due = 5",
     "state": "update execution set state = 'failed' where state = 'waiting'",
     "lease": "update execution set holder = 'nobody'",
-    "tally": "update tally set n = n + 1",
+    "tally": "update tally set executions = executions + 1",
     "queue": "update route set waiting = 7",
 }
 
@@ -53,4 +53,27 @@ async def test_sound_data_needs_no_repair(tmp_path: Path) -> None:
         await ff.complete(await ff.running())
     report = await store.repair()
     assert (report.checked, report.wrong, report.fixed) == (3, (), False)
+    await store.close()
+
+
+async def test_a_new_store_needs_no_repair(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "ff.db", clock=ManualClock())
+    assert (await store.repair()).checked == 0
+    await store.close()
+
+
+async def test_every_page_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flowfabric.storage.sql.repair.PAGE", 2)
+    path = tmp_path / "ff.db"
+    store = await SqliteStore.open(path, clock=ManualClock())
+    ff = Driver(store, ManualClock())
+    for _ in range(4):
+        await ff.create()
+    db = sqlite3.connect(path)
+    db.execute("update execution set due = 5")
+    db.commit()
+    db.close()
+    report = await store.repair()
+    assert (report.checked, len(report.wrong)) == (4, 4)
+    assert (await store.repair()).wrong == ()
     await store.close()

@@ -11,7 +11,7 @@ import pytest
 
 from flowfabric.model.ids import Partitions
 from flowfabric.model.presence import MOST_GROUPS
-from flowfabric.storage.sql.statements import FETCH
+from flowfabric.storage.sql.statements import STATEMENTS
 from flowfabric.storage.sqlite.boot import prepare
 
 FOREIGN_WORKERS = 3_000
@@ -46,7 +46,7 @@ def steps(db: sqlite3.Connection, name: str) -> int:
         return 0
 
     db.set_progress_handler(step, 1)
-    db.execute(FETCH[name], QUESTIONS[name]).fetchall()
+    db.execute(STATEMENTS[name].sql, QUESTIONS[name]).fetchall()
     db.set_progress_handler(None, 1)
     return count
 

@@ -117,7 +117,7 @@ async def test_rare_commands_are_confirmed_too(pair: Pair) -> None:
     with pytest.raises(Unreplicated):
         await ff.store.apply(SeedSecret(kid="k1", secret_hex=SECRET))
     with pytest.raises(Unreplicated):
-        await ff.store.take_baton("b", "me", 1_000)
+        await ff.store.acquire_leader_lease("b", "me", 1_000)
     await ff.store.close()
 
 

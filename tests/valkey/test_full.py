@@ -71,12 +71,12 @@ async def test_what_frees_memory_goes_on(small: tuple[Driver, ValkeyServer]) -> 
     await ff.complete(task, b"result")
     fill(server)
     ff.clock.advance(1_001)
-    assert await ff.store.take_baton("b", "me", 1_000)
+    assert await ff.store.acquire_leader_lease("b", "me", 1_000)
     assert await Timers(ff.store).fire_due() == 1
     assert (await ff.store.dump()).records.get("execution") is None
     ff.clock.advance(2 * DAY)
     assert await ff.store.collect() >= 2  # the key, and what the feed still told
-    await ff.store.drop_baton("b", "me")
+    await ff.store.release_leader_lease("b", "me")
 
 
 async def test_a_refused_secret_stands_in_no_error(small: tuple[Driver, ValkeyServer]) -> None:

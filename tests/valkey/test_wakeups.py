@@ -73,7 +73,7 @@ async def test_a_waiting_claim_outlives_a_restart(alone: ValkeyServer) -> None:
     ff = Driver(store, ManualClock())
     claiming = waiting_claim(ff)
     await until(lambda: ears(alone) == 1)
-    await store.take_baton("b", "me", 1)  # goes the way of the claim, after it
+    await store.acquire_leader_lease("b", "me", 1)  # goes the way of the claim, after it
     alone.kill()
     await asyncio.to_thread(alone.start)
     await until(lambda: ears(alone) == 1)
@@ -97,16 +97,16 @@ async def test_all_who_listen_share_one_connection(alone: ValkeyServer) -> None:
 @pytest.mark.usefixtures("quick")
 async def test_a_server_that_stands_still_is_not_waited_for_without_end(alone: ValkeyServer) -> None:
     store = await ValkeyStore.open(alone.url, timeout=0.3)
-    await store.take_baton("b", "me", 1)
+    await store.acquire_leader_lease("b", "me", 1)
     pause(alone)
     for _ in range(2):  # at first nobody has listened yet, then somebody tried
         with pytest.raises(Unreachable):
             async with store.subscribe([TOPIC]):
                 pytest.fail("nobody confirmed")
     with pytest.raises(Unreachable, match=r"no answer for 0\.3 s; what was asked may have been done"):
-        await store.take_baton("b", "me", 1)
+        await store.acquire_leader_lease("b", "me", 1)
     with pytest.raises(Unreachable, match="cannot be reached"):
-        await store.take_baton("b", "me", 1)  # connects anew
+        await store.acquire_leader_lease("b", "me", 1)  # connects anew
     with pytest.raises(Unreachable):
         await ValkeyStore.open(alone.url)
     resume(alone)

@@ -27,13 +27,13 @@ class Inside:
         """Refuse: timers run in the server."""
         raise _refusal("next_due")
 
-    async def take_baton(self, name: str, holder: str, ttl_ms: int) -> bool:  # noqa: ARG002
+    async def acquire_leader_lease(self, name: str, holder: str, ttl_ms: int) -> bool:  # noqa: ARG002
         """Refuse: servers share the work of the engine among themselves."""
-        raise _refusal("take_baton")
+        raise _refusal("acquire_leader_lease")
 
-    async def drop_baton(self, name: str, holder: str) -> None:  # noqa: ARG002
+    async def release_leader_lease(self, name: str, holder: str) -> None:  # noqa: ARG002
         """Refuse: servers share the work of the engine among themselves."""
-        raise _refusal("drop_baton")
+        raise _refusal("release_leader_lease")
 
     async def collect(self, limit: int = 1000) -> int:  # noqa: ARG002
         """Refuse: the server cleans up."""

@@ -16,7 +16,7 @@ COLLECT_SECONDS: Final = 60.0
 COLLECT_PAGE: Final = 1_000
 REPAIR_SECONDS: Final = 3_600.0
 REPAIR: Final = "repair"
-"""The baton of whoever repairs; it is kept until the next repair is due."""
+"""The leader lease of the process that repairs; it is held until the next repair is due."""
 
 log = logging.getLogger("flowfabric.engine")
 
@@ -65,7 +65,7 @@ class Engine:
     async def _repair(self) -> None:
         """Repair, unless another process has done so in the meantime."""
         held_ms = int(self._repair_seconds * 900)
-        if not await self._store.take_baton(REPAIR, self.timers.holder, held_ms):
+        if not await self._store.acquire_leader_lease(REPAIR, self.timers.holder, held_ms):
             return
         report = await self._store.repair()
         for sentence in report.wrong:

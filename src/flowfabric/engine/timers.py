@@ -1,7 +1,7 @@
 """What happens by itself: one loop over one index of what is due next.
 
-Every process may run it; one at a time holds the baton. It sleeps until the next due time, is woken when something
-falls due earlier, and looks once a second anyway.
+Every process may run it, and the one that holds the leader lease does. It sleeps until the next due time, is woken when
+something falls due earlier, and looks once a second anyway.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from flowfabric.model.indexes import DueEntry
 from flowfabric.model.operations.timer import ReadDue, due_commands
 from flowfabric.storage.base import Subscription, Upkeep
 
-BATON: Final = "timers"
-BATON_MS: Final = 1_000
-BATON_SECONDS: Final = 0.6
-"""How often the holder takes the baton anew: early enough to keep it."""
+LEADER_LEASE: Final = "timers"
+LEADER_LEASE_MS: Final = 1_000
+LEADER_LEASE_SECONDS: Final = 0.6
+"""How often the holder takes the leader lease anew: early enough to keep it."""
 SWEEP_SECONDS: Final = 1.0
 PAGE: Final = 200
 SKIP_MS: Final = 30_000
@@ -86,11 +86,11 @@ class Timers:
                 await asyncio.sleep(SWEEP_SECONDS)
 
     async def _turn(self, woken: Subscription) -> None:
-        if not await self._store.take_baton(BATON, self.holder, BATON_MS):
+        if not await self._store.acquire_leader_lease(LEADER_LEASE, self.holder, LEADER_LEASE_MS):
             await asyncio.sleep(SWEEP_SECONDS)
             return
         loop = asyncio.get_running_loop()
-        keep_until = loop.time() + BATON_SECONDS
+        keep_until = loop.time() + LEADER_LEASE_SECONDS
         while (left := keep_until - loop.time()) > 0:
             ahead = (self._store.next_due() - self._store.now()) / 1000
             if ahead <= 0 or loop.time() - self._swept >= SWEEP_SECONDS:
@@ -100,5 +100,5 @@ class Timers:
             await woken.wait(max(0.0, min(left, ahead)))
 
     async def stop(self) -> None:
-        """Give the baton back, so that another process takes over at once."""
-        await self._store.drop_baton(BATON, self.holder)
+        """Give the leader lease back, so that another process takes over at once."""
+        await self._store.release_leader_lease(LEADER_LEASE, self.holder)

@@ -1,20 +1,25 @@
-"""The boundary between the engine and its stores.
+"""The duties of a store.
 
-Every operation is a command object with a typed answer; a store decides it in one atomic step. The same objects are
-sent to every store, over HTTP, and to the bare machine that the tests compare with.
+`Commands` lists what clients and workers call, `Upkeep` what the engine calls besides. Every operation is a command
+object with a typed answer, and a store decides it in one atomic step. All stores and the HTTP client take the same
+objects, and one conformance suite tests them all.
+
+A store that decides commands in this process derives from `flowfabric.storage.store_base.StoreBase`. A store on SQL
+plans its transactions with `flowfabric.storage.sql.unit.Unit`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 from msgspec import Struct
 
 from flowfabric.model.command import Command, Question
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.ids import Partitions
+from flowfabric.model.operations.access import ApprovalLink, LinkRequest
 from flowfabric.model.operations.claim import Claim, Claimed
 from flowfabric.model.operations.stream import StreamPage, TailStream
 from flowfabric.model.records import Execution
@@ -22,21 +27,34 @@ from flowfabric.model.records import Execution
 R = TypeVar("R")
 
 Clock = Callable[[], int]
-"""Returns milliseconds since 1970; injected, so that tests and simulations own the time."""
+"""Returns the time in milliseconds since 1970; tests and simulations pass their own."""
 
 
 class Subscription(Protocol):
-    """Wakes its owner when something happened that it listens to. Spurious wake-ups are allowed, lost ones are not."""
+    """Wakes its owner when something is published on its topics. It may wake too often, but never misses anything."""
 
     async def wait(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - the wait itself is the purpose
-        """Return True when woken, False when the time is over."""
+        """Wait for a wake-up; return False on timeout."""
 
     def woken(self) -> tuple[str, ...]:
-        """Return the topics that woke it since this was last asked."""
+        """Return the topics that were published since the last call."""
+
+
+class StoreTraits(Struct, frozen=True, kw_only=True):
+    """What distinguishes one kind of store from another, for the code that uses it."""
+
+    is_direct: bool = True
+    """True for a store that an engine may run on; False for a server in front of one, which runs its own."""
+    is_thread_safe: bool = False
+    """True if every event loop and thread of the process may share the store; else each opens its own."""
+    waits_remotely: bool = False
+    """True if the other end of the connection waits for work, frames and ends (`Waits`)."""
+    makes_links: bool = False
+    """True if the store makes approval links (`MakesLinks`)."""
 
 
 class Commands(Protocol):
-    """What clients and workers need of a store, or of a server in front of one.
+    """The duties of every store, and of a server in front of one.
 
     ::
 
@@ -50,52 +68,63 @@ class Commands(Protocol):
     def partitions(self) -> Partitions:
         """How ids are spread."""
 
+    @property
+    def traits(self) -> StoreTraits:
+        """What this kind of store can do."""
+
     async def apply(self, command: Command[R]) -> R:
-        """Decide one command; raise the error that refuses it."""
+        """Decide one command; raise a `FlowFabricError` if it is refused."""
 
     async def apply_many(self, commands: Sequence[Command[R]]) -> list[R | FlowFabricError]:
-        """Decide several commands, each on its own; refusals are returned in place."""
+        """Decide several commands, each on its own; return an answer or an error for each, in order."""
 
     async def read(self, question: Question[R]) -> R:
         """Answer a question."""
 
     def subscribe(self, topics: Iterable[str]) -> AbstractAsyncContextManager[Subscription]:
-        """Listen to topics: `lane:<lane>`, `execution:<id>`, `worker:<instance>`, `due`, `feed`."""
+        """Subscribe to topics: `lane:<lane>`, `execution:<id>`, `worker:<instance>`, `due`, `feed`."""
 
     async def close(self) -> None:
-        """Let everything go."""
+        """Finish what was accepted, and release every connection, thread and file."""
 
 
 @runtime_checkable
 class Waits(Protocol):
-    """What a connection may offer besides: somebody at its other end who waits, so that nobody here asks again."""
+    """The additional duties of a store whose `traits.waits_remotely` is True: one call waits, instead of many polls."""
 
     async def claim_within(self, claim: Claim, wait_ms: int) -> Claimed:
-        """Claim; when there is nothing, wait for something."""
+        """Claim; if nothing is claimable, wait until something is or the time is over."""
 
     async def tail_within(self, question: TailStream, wait_ms: int) -> StreamPage:
-        """Read what follows a cursor; when there is nothing, wait for something."""
+        """Read the frames after a cursor; if there are none, wait for one or for the end of the stream."""
 
     async def end_within(self, execution_id: str, wait_ms: int) -> Execution:
-        """Return the execution when it has ended, or as it is when the time is over."""
+        """Wait until the execution has ended; return it as it is when the time is over."""
+
+
+class MakesLinks(Protocol):
+    """The additional duty of a store whose `traits.makes_links` is True."""
+
+    async def make_link(self, link: LinkRequest) -> ApprovalLink:
+        """Return a link to a page on which its visitor sends one signal to a waitpoint, once."""
 
 
 class RepairReport(Struct, frozen=True):
-    """What a comparison of records and indexes found and, if asked to, mended."""
+    """The result of comparing indexes with records."""
 
     checked: int
     wrong: tuple[str, ...]
-    """One sentence for each entry that was not as its record says."""
+    """One sentence for each entry that differs from what its record implies."""
     fixed: bool
 
 
 class Dump(Struct, frozen=True):
-    """Everything that a store holds, in a form that is equal for equal contents on every store."""
+    """Everything that a store holds; two stores with the same contents have equal dumps."""
 
     records: dict[str, dict[tuple[Any, ...], Any]]
     """By kind and key."""
     indexes: dict[str, dict[str, Any]]
-    """By execution: the kept index entries as the store has them."""
+    """By execution: its index entries, as stored."""
     history: dict[str, tuple[Any, ...]]
     frames: dict[tuple[str, int], tuple[Any, ...]]
     counts: dict[tuple[str, str, str], int]
@@ -103,33 +132,48 @@ class Dump(Struct, frozen=True):
 
 
 class Upkeep(Commands, Protocol):
-    """What the engine needs besides: the baton, repair, clean-up and a look at everything."""
+    """The duties of a store on which an engine runs: timers, leader leases, repair and clean-up."""
 
     def subscribe(
         self, topics: Iterable[str], namespace: str = ""
     ) -> AbstractAsyncContextManager[Subscription]:
-        """Listen to topics, as far as one namespace has to do with them; empty: to all."""
+        """Subscribe to topics in one namespace; in all if it is empty."""
 
     def now(self) -> int:
         """Return the store's time."""
 
     def expect_due(self, due_at: int) -> None:
-        """Say that something is due then; 0 forgets what was said before. What falls due earlier wakes the engine."""
+        """Schedule the next timer at `due_at`; 0 cancels it. What falls due earlier wakes the engine."""
 
     def next_due(self) -> int:
-        """Return that time, or an earlier one that has come up since."""
+        """Return the time of the next timer, or an earlier one at which something has fallen due since."""
 
-    async def take_baton(self, name: str, holder: str, ttl_ms: int) -> bool:
-        """Hold or keep the right to do something alone, for a while."""
+    async def acquire_leader_lease(self, name: str, holder: str, ttl_ms: int) -> bool:
+        """Acquire or extend a leader lease; return False if another holder has it."""
 
-    async def drop_baton(self, name: str, holder: str) -> None:
-        """Give that right back at once."""
+    async def release_leader_lease(self, name: str, holder: str) -> None:
+        """End a leader lease, so that another process can acquire it at once."""
 
     async def collect(self, limit: int = 1000) -> int:
-        """Delete what has expired and is never read again; return how many rows went."""
+        """Delete at most `limit` expired records of each kind; return how many were deleted."""
 
     async def repair(self, *, fix: bool = True) -> RepairReport:
-        """Compare every index entry with what its record implies."""
+        """Compare every index entry with what its record implies; correct it if `fix` is True."""
 
     async def dump(self) -> Dump:
-        """Return everything; for proofs and small stores."""
+        """Return everything that the store holds; for tests and small stores."""
+
+
+def is_direct(store: Commands) -> TypeGuard[Upkeep]:
+    """Return True if an engine may run on the store."""
+    return store.traits.is_direct
+
+
+def waits_remotely(store: Commands) -> TypeGuard[Waits]:
+    """Return True if the other end of the connection waits for work, frames and ends."""
+    return store.traits.waits_remotely
+
+
+def makes_links(store: Commands) -> TypeGuard[MakesLinks]:
+    """Return True if the store makes approval links."""
+    return store.traits.makes_links

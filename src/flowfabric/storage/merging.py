@@ -1,4 +1,4 @@
-"""One order out of several: pages of homes, or of queues."""
+"""Merge ordered pages of several queues or servers into one order."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ Row = TypeVar("Row", bound=tuple[Any, ...])
 
 
 def share(count: int, parts: int) -> int:
-    """How many rows to ask of each part when so many are wanted in all."""
+    """Return how many rows to request from each of `parts` parts to get `count` rows in all."""
     return count if parts == 1 else max(4, 4 * count // parts)
 
 
 def merged(pages: Iterable[list[Row]], asked: int, *, descending: bool = False) -> tuple[list[Row], bool]:
-    """Merge pages of several parts, each in order, into one; and say whether there may be more.
+    """Merge one ordered page of each part; return the rows, and True if there may be more.
 
-    A page that is as long as was asked may go on: what lies behind its end is not known yet, so nothing of the other
-    pages that lies behind it is taken.
+    A full page may continue after its last row. Rows of other pages that sort after that row are left for the next
+    call, because the unread rows may sort before them.
     """
     rows: list[Row] = []
     ends: list[Row] = []

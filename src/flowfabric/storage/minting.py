@@ -1,4 +1,4 @@
-"""Random UUIDs in quantity: the operating system is asked for many at a time."""
+"""Make random UUIDs cheaply: read randomness for many at a time from the operating system."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 _MANY: Final = 64
 _ready: Final[list[str]] = []
-"""Shared by all threads: taking the last one out is one step. A fork starts with none: no two processes share one."""
+"""Shared by all threads, because `pop` is atomic. A forked process starts without any, so that none is used twice."""
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_ready.clear)
 

@@ -1,6 +1,6 @@
-"""Which store is meant: one answer for the server, the command line and programs.
+"""Find out which store to open, for the server, the command line and programs alike.
 
-What was given, else `FF_STORE`, else `FF_BACKEND` and the variables that go with it, else a SQLite file in the user's
+The given URL, else `FF_STORE`, else `FF_BACKEND` and the variables that go with it, else a SQLite file in the user's
 data folder.
 """
 
@@ -45,7 +45,7 @@ def store_url(given: str = "", environ: Mapping[str, str] | None = None) -> str:
 
 
 def sqlite_path(text: str) -> str:
-    """Read a path or a `file:` URI."""
+    """Return the path of a plain path or a `file:` URI."""
     if not text.startswith("file:"):
         return text
     name, _, query = text.removeprefix("file:").partition("?")
@@ -53,7 +53,7 @@ def sqlite_path(text: str) -> str:
 
 
 def sqlite_parts(url: str) -> tuple[str, dict[str, str]]:
-    """Read the path and the options of `sqlite:///work.db?synchronous=FULL`; what is no URL is a path, as it is."""
+    """Split `sqlite:///work.db?synchronous=FULL` into path and options; a text that is no URL is a path."""
     scheme, separator, rest = url.partition("://")
     if not separator:
         return url, {}
@@ -68,7 +68,7 @@ def sqlite_parts(url: str) -> tuple[str, dict[str, str]]:
 
 
 def family(url: str) -> str:
-    """Name the kind of store that a URL opens; a plain path is the embedded one."""
+    """Return the kind of store that a URL opens; a plain path opens SQLite."""
     scheme, separator, _ = url.partition("://")
     if not separator:
         return EMBEDDED
@@ -76,7 +76,7 @@ def family(url: str) -> str:
 
 
 def without_password(url: str) -> str:
-    """Write a URL as logs may show it: without user and password, and without options, which may hold one too."""
+    """Return a URL for logs: without user, password and options, which may hold a password too."""
     scheme, separator, rest = url.partition("://")
     if not separator or scheme == EMBEDDED:
         return url
@@ -88,12 +88,12 @@ def without_password(url: str) -> str:
 
 
 def default_file(environ: Mapping[str, str] | None = None) -> Path:
-    """Return where the embedded store lives when nothing else was said."""
+    """Return the path of the SQLite file that is used by default."""
     return _data_folder(os.environ if environ is None else environ) / "flowfabric" / "flowfabric.db"
 
 
 def make_folder(url: str, environ: Mapping[str, str] | None = None) -> None:
-    """Make the folder of the default file, for its owner only; other folders are the user's to make."""
+    """Create the folder of the default file, readable by its owner only; users create other folders themselves."""
     path = default_file(environ)
     if url == str(path):
         path.parent.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""The waitpoint secret of a store: whoever opens a new store first installs one, and it stays until it is rotated.
+"""Install the waitpoint secret of a new store.
 
-The rule is the same for every store and for every program: a server, a worker, `ff`, or your own. The secret is that of
-`FF_WAITPOINT_HMAC_SECRET`, and a random one where that is not set.
+The first program that opens a store installs the secret, whether it is a server, a worker, `ff` or your own. It is the
+value of `FF_WAITPOINT_HMAC_SECRET`, or a random one. It stays in use until it is rotated.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Waking: who listens to what, in this process.
+"""Subscriptions inside one process.
 
 Topics are `lane:<lane>` (something became claimable), `execution:<id>` (its record, history or stream changed),
 `worker:<instance>` (it may have lost a lease), `feed` (history was written) and `due` (something falls due earlier than
-the engine knew). What is published of one namespace says so (`of`), and does not wake those who listen to another one.
+the engine knew). A topic that is published with its namespace (`of`) does not wake subscribers of other namespaces.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ _TAKEN: Final = (Outcome.CANCELLED, Outcome.EXPIRED)
 
 
 def of(topic: str, namespace: str) -> str:
-    """Say of a topic that something has happened to it in one namespace."""
+    """Return the topic as published in one namespace."""
     return f"{topic}{_OF}{namespace}"
 
 
 class Listener:
-    """One waiting place. It remembers that it was woken until it is asked."""
+    """One subscription. It keeps a wake-up until its owner waits for it."""
 
     def __init__(self, topics: frozenset[str], namespace: str = "") -> None:
         self.topics = topics
         self.namespace = namespace
-        """Only what happens there wakes it, and what belongs to no namespace; empty: everything."""
+        """Only topics of this namespace, or of none, wake it; empty: all topics."""
         self._loop = asyncio.get_running_loop()
         self._event = asyncio.Event()
         self._woken: set[str] = set()
 
     async def wait(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - the wait itself is the purpose
-        """Return True when woken since the last wait, False when the time is over."""
+        """Wait for a wake-up since the last wait; return False on timeout."""
         try:
             async with asyncio.timeout(timeout):
                 await self._event.wait()
@@ -57,13 +57,13 @@ class Listener:
         return True
 
     def woken(self) -> tuple[str, ...]:
-        """Return the topics that woke it since this was last asked."""
+        """Return the topics that were published since the last call."""
         woken = tuple(self._woken)
         self._woken.clear()
         return woken
 
     def wake(self, topics: Iterable[str]) -> None:
-        """Wake it by some of its topics, from any thread."""
+        """Wake the owner with some of its topics; may be called from any thread."""
         try:
             self._loop.call_soon_threadsafe(self._note, topics)
         except RuntimeError:  # its loop has ended; nobody waits there any more
@@ -75,24 +75,24 @@ class Listener:
 
 
 class Hub:
-    """All listeners of one store in this process."""
+    """All subscriptions of one store in this process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._listeners: dict[str, set[Listener]] = {}
         self.kinds: dict[str, int] = {}
-        """The kinds of topics that somebody in this process listens to, and to how many of each."""
+        """How many topics of each kind have subscribers in this process."""
         self.horizon = NEVER
-        """Until when nothing is due, as far as the engine knows; only what falls due earlier wakes it."""
+        """The time of the engine's next timer; only what falls due earlier wakes it."""
 
     def expect(self, due_at: int) -> None:
-        """Lower the horizon to a time at which something is due; 0 forgets all that was expected."""
+        """Schedule the next timer no later than `due_at`; 0 cancels it."""
         with self._lock:
             self.horizon = min(self.horizon, due_at) if due_at else NEVER
 
     @asynccontextmanager
     async def subscribe(self, topics: Iterable[str], namespace: str = "") -> AsyncIterator[Listener]:
-        """Listen to some topics for a while, or to what one namespace has to do with them."""
+        """Subscribe to topics, in one namespace or in all, until the context ends."""
         listener = Listener(frozenset(topics), namespace)
         with self._lock:
             new = [topic for topic in listener.topics if topic not in self._listeners]
@@ -121,7 +121,7 @@ class Hub:
                 del self.kinds[kind]
 
     def publish(self, topics: Iterable[str], due_at: int = 0) -> None:
-        """Wake whoever listens to any of the topics, from any thread."""
+        """Wake the subscribers of the topics; may be called from any thread."""
         with self._lock:
             if not self._listeners:
                 return
@@ -140,7 +140,7 @@ class Hub:
 
 
 def topics_of(space: Workspace, kinds: Container[str] = KINDS) -> tuple[set[str], int]:
-    """Say whom of these kinds a saved group wakes, and the earliest time at which something in it falls due."""
+    """Return the topics of these kinds that a saved group publishes, and when the first thing in it falls due."""
     topics: set[str] = set()
     due_at = 0
     if "lane" in kinds:
@@ -186,5 +186,5 @@ def _of_move(topics: set[str], move: Move) -> int:
 
 
 def _taken(run: Execution) -> bool:
-    """Whether what has left its holder was taken from it, as far as one can see; what it ended itself was not."""
+    """Return True if the lease was revoked or expired, False if the holder ended it."""
     return run.lifecycle_phase is _ACTIVE or run.terminal_outcome in _TAKEN

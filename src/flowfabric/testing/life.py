@@ -27,7 +27,7 @@ from flowfabric.model.operations.step import PutStep
 from flowfabric.model.operations.stream import StreamPage, TailStream
 from flowfabric.model.operations.suspend_waitpoint import ReadToken
 from flowfabric.model.records import Execution
-from flowfabric.storage.base import Subscription, Upkeep
+from flowfabric.storage.base import StoreTraits, Subscription, Upkeep
 from flowfabric.testing.agenda import Agenda
 from flowfabric.testing.links import written
 from flowfabric.worker.faults import LeaseLost
@@ -68,6 +68,11 @@ class Door:
     def partitions(self) -> Partitions:
         """How ids are spread."""
         return self._store.partitions
+
+    @property
+    def traits(self) -> StoreTraits:
+        """What the store can do; the lab runs the engine."""
+        return StoreTraits(is_direct=False)
 
     def now(self) -> int:
         """Return the time of the lab."""
@@ -141,6 +146,11 @@ class Life(Door):
         self._over = False
         self._frozen: list[asyncio.Future[None]] = []
         self._threads: list[Future[None]] = []
+
+    @property
+    def traits(self) -> StoreTraits:
+        """What the store can do; the lab waits for work and answers links."""
+        return StoreTraits(is_direct=False, waits_remotely=True, makes_links=True)
 
     # Working.
 

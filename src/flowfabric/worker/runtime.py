@@ -463,6 +463,6 @@ def _around(layer: Layer, kind: str, execution_id: str, run: Any) -> Any:
 
 
 def _direct(store: Commands) -> Upkeep:
-    if not hasattr(store, "take_baton"):
+    if not hasattr(store, "acquire_leader_lease"):
         raise invalid("engine", "runs beside a direct store only; a server has its own")
     return store  # type: ignore[return-value]

@@ -101,33 +101,38 @@ class Checker(Contents):
             db.close()
 
     def _load(self, db: sqlite3.Connection) -> None:
-        names = dict(db.execute("select k, id from execution"))
+        names = dict(db.execute("select execution_key, id from execution"))
+        keys = "select execution_key from execution"
         self.orphans = [
             table for table in OWNED
-            if db.execute(f"select 1 from {table} where k not in (select k from execution) limit 1").fetchone()
+            if db.execute(f"select 1 from {table} where execution_key not in ({keys}) limit 1").fetchone()
         ]  # fmt: skip
         self.runs = {
-            key: decode("execution", rec) for key, rec in db.execute("select id, rec from execution")
+            key: decode("execution", record) for key, record in db.execute("select id, record from execution")
         }
-        self.sizes = {names[k]: size for k, size in db.execute("select k, length(input) from payload")}
+        self.sizes = {
+            names[key]: size for key, size in db.execute("select execution_key, length(input) from payload")
+        }
         self.history = {}
-        for k, rec in db.execute("select k, rec from history order by pos"):
-            self.history.setdefault(names[k], []).append(decode("history", rec))
+        for key, record in db.execute("select execution_key, record from history order by position"):
+            self.history.setdefault(names[key], []).append(decode("history", record))
         self.results = {
-            (names[k], attempt): decode("result", rec).data
-            for k, attempt, rec in db.execute("select k, attempt, rec from result")
+            (names[key], attempt): decode("result", record).data
+            for key, attempt, record in db.execute("select execution_key, attempt, record from result")
         }
         self.steps = {
-            (names[k], name): decode("step", rec).result
-            for k, name, rec in db.execute("select k, name, rec from step")
+            (names[key], name): decode("step", record).result
+            for key, name, record in db.execute("select execution_key, name, record from step")
         }
         self.frames = {
-            (names[k], attempt, entry_id(ms, seq)): decode("frame", rec).payload
-            for k, attempt, ms, seq, rec in db.execute("select k, attempt, ms, seq, rec from frame")
+            (names[key], attempt, entry_id(ms, seq)): decode("frame", record).payload
+            for key, attempt, ms, seq, record in db.execute(
+                "select execution_key, attempt, ms, seq, record from frame"
+            )
         }
         self.signals = {
-            (names[k], waitpoint, decode("signal", rec).signal_id)
-            for k, waitpoint, rec in db.execute("select k, waitpoint, rec from signal")
+            (names[key], waitpoint, decode("signal", record).signal_id)
+            for key, waitpoint, record in db.execute("select execution_key, waitpoint, record from signal")
         }
 
 

@@ -12,12 +12,12 @@ from flowfabric.model.ids import Partitions
 from flowfabric.model.machine.group import run_group
 from flowfabric.model.machine.workspace import Workspace
 from flowfabric.storage.base import Clock, Dump, RepairReport
-from flowfabric.storage.front import Front
 from flowfabric.storage.memory.tables import Tables
+from flowfabric.storage.store_base import StoreBase
 from flowfabric.storage.wake import topics_of
 
 
-class MemoryStore(Front):
+class MemoryStore(StoreBase):
     """A store for tests and comparisons; it forgets everything when it goes."""
 
     def __init__(
@@ -30,7 +30,7 @@ class MemoryStore(Front):
         super().__init__(clock, partitions or Partitions())
         self.tables = Tables()
         self._chance = chance
-        self._batons: dict[str, tuple[str, int]] = {}
+        self._leader_leases: dict[str, tuple[str, int]] = {}
 
     async def _decide(self, commands: Sequence[Command[Any]]) -> list[Any]:
         now = self.now()
@@ -55,18 +55,18 @@ class MemoryStore(Front):
         except StopIteration as done:
             return space, done.value[0]
 
-    async def take_baton(self, name: str, holder: str, ttl_ms: int) -> bool:
-        """Hold or keep the right to do something alone, for a while."""
-        owner, until = self._batons.get(name, ("", 0))
+    async def acquire_leader_lease(self, name: str, holder: str, ttl_ms: int) -> bool:
+        """Acquire or extend a leader lease; return False if another holder has it."""
+        owner, until = self._leader_leases.get(name, ("", 0))
         if owner not in {"", holder} and until > self.now():
             return False
-        self._batons[name] = (holder, self.now() + ttl_ms)
+        self._leader_leases[name] = (holder, self.now() + ttl_ms)
         return True
 
-    async def drop_baton(self, name: str, holder: str) -> None:
-        """Give that right back at once."""
-        if self._batons.get(name, ("", 0))[0] == holder:
-            del self._batons[name]
+    async def release_leader_lease(self, name: str, holder: str) -> None:
+        """End a leader lease, so that another process can acquire it at once."""
+        if self._leader_leases.get(name, ("", 0))[0] == holder:
+            del self._leader_leases[name]
 
     async def collect(self, limit: int = 1000) -> int:
         """Delete what has expired and is never read again."""

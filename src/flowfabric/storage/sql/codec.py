@@ -1,4 +1,4 @@
-"""Records as bytes: packed on the way in, checked on the way out."""
+"""Pack records into bytes, and unpack and check them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loading: turning the wishes of a workspace into statements, and rows into records."""
+"""Load what a workspace needs: turn its read requests into statements, and rows into records."""
 
 from __future__ import annotations
 
@@ -24,31 +24,34 @@ from flowfabric.model.records import Execution, Payload, Route, Worker
 from flowfabric.model.state import Public
 from flowfabric.model.views import StepHead
 from flowfabric.storage.merging import merged, share
+from flowfabric.storage.sql.cache import Cache
 from flowfabric.storage.sql.codec import decode
-from flowfabric.storage.sql.memory import Memory
 from flowfabric.storage.sql.requests import Fetch, Gather, Plan, Row
 
 SEPARATOR: Final = "\x1f"
-"""Joins the parts of a memo's key; no part but the last may hold control characters."""
+"""Joins the parts of the key of an idempotency record; only the last part may hold control characters."""
 
 
 FEW_ROUTES: Final = 4
 
 
 class Loader:
-    """Loads for one group: remembers the row keys that saving needs."""
+    """Loads for one group, and keeps the integer keys of executions for saving."""
 
-    def __init__(self, space: Workspace, memory: Memory) -> None:
+    def __init__(self, space: Workspace, cache: Cache) -> None:
         self.space = space
         self.keys: dict[str, int] = {}
         """The integer key of every execution that was loaded."""
-        self._memory = memory
+        self._cache = cache
 
     def load(self, wishes: Wishes) -> Plan[None]:
-        """Tell the workspace what it wishes to know, one statement for each kind of wish."""
+        """Read the records and index entries that the workspace needs, one statement for each kind."""
         by_kind: dict[str, list[Row]] = defaultdict(list)
         for kind, key in wishes.needs:
             by_kind[kind].append(key)
+        executions = by_kind.pop("execution", None)
+        if executions:  # first: the lock of an execution protects what belongs to it
+            yield from self._executions(executions)
         for kind, keys in by_kind.items():
             special = _SPECIAL.get(kind)
             if special is not None:
@@ -71,13 +74,13 @@ class Loader:
         single = kind[:-1]
         answers = yield Fetch(kind, keys)
         for key, rows in zip(keys, answers, strict=True):
-            for tail, rec in rows:
-                self.space.learn((single, (*key, tail)), decode(single, rec))
+            for tail, record in rows:
+                self.space.learn((single, (*key, tail)), decode(single, record))
             self.space.learn((kind, key), [(tail,) for tail, _ in rows])
 
     def _executions(self, keys: list[Row]) -> Plan[None]:
         unknown: list[Row] = []
-        leased = self._memory.leased
+        leased = self._cache.leased
         for key in keys:
             known = leased.get(key[0])
             if known is None:
@@ -97,9 +100,9 @@ class Loader:
             if key[0] not in found:
                 self.space.learn(("execution", key), None)
 
-    def _learn_execution(self, execution_id: str, k: int, rec: bytes) -> Execution:
-        run: Execution = decode("execution", rec)
-        self.keys[execution_id] = k
+    def _learn_execution(self, execution_id: str, execution_key: int, record: bytes) -> Execution:
+        run: Execution = decode("execution", record)
+        self.keys[execution_id] = execution_key
         self.space.learn(("execution", (execution_id,)), run)
         return run
 
@@ -114,29 +117,29 @@ class Loader:
             self.space.learn(("memo", key), decode("memo", rows[0][0]) if rows else None)
 
     def _lane_records(self, keys: list[Row]) -> Plan[None]:
-        unknown = [key for key in keys if key[0] not in self._memory.lanes]
+        unknown = [key for key in keys if key[0] not in self._cache.lanes]
         if unknown:
             yield from self._records("lane", unknown)
             for (lane_id,) in unknown:
-                self._memory.lanes[lane_id] = self.space.current["lane", (lane_id,)]
+                self._cache.lanes[lane_id] = self.space.current["lane", (lane_id,)]
         for key in keys:
-            self.space.learn(("lane", key), self._memory.lanes[key[0]])
+            self.space.learn(("lane", key), self._cache.lanes[key[0]])
 
     def _routes_of(self, keys: list[Row]) -> Plan[None]:
         for key in keys:
-            routes = self._memory.routes_of(key[0])
+            routes = self._cache.routes_of(key[0])
             if routes is None:
                 (rows,) = yield Fetch("routes", [key])
                 waiting = {self._route(*row[:4]): row[4] for row in rows}
-                self._memory.note_waiting(key[0], waiting)
+                self._cache.note_waiting(key[0], waiting)
                 routes = tuple(waiting)
             self.space.learn(("routes", key), routes)
 
     def _route(self, route_id: int, lane: str, kind: str, capabilities: str) -> Route:
-        route = self._memory.routes.get(route_id)
+        route = self._cache.routes.get(route_id)
         if route is None:
             route = Route(lane, kind, tuple(capabilities.split(",")) if capabilities else ())
-            self._memory.note_route(route_id, route)
+            self._cache.note_route(route_id, route)
         return route
 
     def _leases(self, keys: list[Row]) -> Plan[None]:
@@ -148,7 +151,7 @@ class Loader:
             self.space.learn(("leases", key), tuple(sorted(run.execution_id for run in runs)))
 
     def _heads_of(self, lane_id: str, count: int) -> Plan[None]:
-        """Load the heads that claims will ask for next, where that saves a round and wastes little."""
+        """Load the heads of the queues that a claim reads next, if they are few: that saves a round."""
         routes: tuple[Route, ...] = self.space.current.get(("routes", (lane_id,)), ())
         if len(routes) <= FEW_ROUTES:
             for route in routes:
@@ -156,7 +159,7 @@ class Loader:
 
     def _head(self, head: Head, count: int) -> Plan[None]:
         route, namespace = head
-        route_id = self._memory.route_ids.get(route)
+        route_id = self._cache.route_ids.get(route)
         if route_id is None:  # it came into being in this group: the database holds nothing of it
             self.space.learn_head(head, (), complete=True)
             return
@@ -164,8 +167,8 @@ class Loader:
             (rows,) = yield Fetch("head of namespace", [(route_id, namespace, count)])
         else:
             (rows,) = yield Fetch("head", [(route_id, count)])
-        for execution_id, k, rec, data, policy in rows:
-            self._learn_execution(execution_id, k, rec)
+        for execution_id, execution_key, record, data, policy in rows:
+            self._learn_execution(execution_id, execution_key, record)
             self.space.learn(("payload", (execution_id,)), Payload(data, policy))
         self.space.learn_head(head, [row[0] for row in rows], complete=len(rows) < count)
 
@@ -186,7 +189,10 @@ class Loader:
                 (rows,) = yield Fetch("inbox of namespace", [key])
             else:
                 (rows,) = yield Fetch("inbox", [key[1:]])
-            found = tuple((pos, execution_id, decode("waitpoint", rec)) for pos, execution_id, rec in rows)
+            found = tuple(
+                (position, execution_id, decode("waitpoint", record))
+                for position, execution_id, record in rows
+            )
             self.space.learn(("inbox", key), found)
 
     def _feed(self, keys: list[Row]) -> Plan[None]:
@@ -203,10 +209,10 @@ class Loader:
         self.space.learn(("feed_bounds", ()), bounds)
 
     @staticmethod
-    def _entry(pos: int, line: bytes, rec: bytes) -> FeedEntry:
-        run: Execution = decode("execution", rec)
+    def _entry(position: int, line: bytes, record: bytes) -> FeedEntry:
+        run: Execution = decode("execution", record)
         return FeedEntry(
-            pos, run.execution_id, run.namespace, run.lane_id, run.execution_kind, run.flow_id,
+            position, run.execution_id, run.namespace, run.lane_id, run.execution_kind, run.flow_id,
             decode("history", line),
         )  # fmt: skip
 
@@ -222,8 +228,8 @@ class Loader:
             counts: dict[str, list[tuple[Public, int]]] = defaultdict(list)
             if names:
                 (tallies,) = yield Fetch(f"tallies{of}", [(*scope, *names[0], *names[-1])])
-                for lane, state, n in tallies:
-                    counts[lane].append((Public(state), n))
+                for lane, state, count in tallies:
+                    counts[lane].append((Public(state), count))
             oldest: list[list[Row]] = [[] for _ in names]
             if not namespace:
                 oldest = yield Fetch("oldest waiting", names)
@@ -244,14 +250,15 @@ class Loader:
             self.space.learn(("workers", key), tuple(decode("worker", row[0]) for row in rows))
 
     def _serving(self, keys: list[Row]) -> Plan[None]:
-        """Count the workers of a lane that take the same; one of each group says what that is."""
+        """Count the workers of a lane by what they take, and read one worker of each group."""
         for key in keys:
             (rows,) = yield Fetch("serving", [(*key, self.space.now, MOST_GROUPS + 1)])
             some = rows[:MOST_GROUPS]
             answers = yield Fetch("worker", [(key[0], instance) for _, instance in some])
             workers: list[Worker] = [decode("worker", found[0][0]) for found in answers]
             groups = [
-                Group(one.capabilities, one.kinds, n) for (n, _), one in zip(some, workers, strict=True)
+                Group(one.capabilities, one.kinds, count)
+                for (count, _), one in zip(some, workers, strict=True)
             ]
             self.space.learn(("serving", key), Serving(tuple(groups), len(rows) == len(some)))
 
@@ -259,13 +266,13 @@ class Loader:
         for key in keys:
             instance, namespace = key
             question = Fetch("held of namespace", [key]) if namespace else Fetch("held", [(instance,)])
-            (((n,),),) = yield question
-            self.space.learn(("held", key), n)
+            (((count,),),) = yield question
+            self.space.learn(("held", key), count)
 
     def _totals(self, keys: list[Row]) -> Plan[None]:
         answers = yield Fetch("totals", keys)
         for key, rows in zip(keys, answers, strict=True):
-            self.space.learn(("totals", key), tuple((Public(state), n) for state, n in rows))
+            self.space.learn(("totals", key), tuple((Public(state), count) for state, count in rows))
 
     def _due(self, keys: list[Row]) -> Plan[None]:
         for key in keys:
@@ -314,13 +321,13 @@ class Loader:
         found: list[Execution] = []
         seen = 0
         while seen < min(len(rows), look) and len(found) < question.limit:
-            some = [k for (k,) in rows[seen : min(seen + question.limit, look)]]
+            some = [key for (key,) in rows[seen : min(seen + question.limit, look)]]
             records = dict((yield Gather("listed", some)))
-            for k in some:
+            for key in some:
                 if len(found) == question.limit:
                     break
                 seen += 1
-                run: Execution = decode("execution", records[k])
+                run: Execution = decode("execution", records[key])
                 if matches(question, run):
                     found.append(run)
         return tuple(found), rows[seen - 1][0] if seen < len(rows) else 0
@@ -329,7 +336,7 @@ class Loader:
 def _walk(
     which: str, places: Sequence[Row], after: Row, count: int, *, descending: bool = False
 ) -> Plan[list[Row]]:
-    """Read so many rows of an order that is spread over places of an index, a little of each at a time."""
+    """Read `count` rows in an order that is spread over several ranges of an index, page by page."""
     found: list[Row] = []
     asked, more = share(count, max(len(places), 1)), bool(places)
     while more and len(found) < count:
@@ -341,12 +348,12 @@ def _walk(
 
 
 def _scope(which: str, namespace: str) -> tuple[str, Row]:
-    """Name a statement, or the one of its kind for a namespace with what that takes first."""
+    """Return the name and the first parameters of a statement, for one namespace or for all."""
     return (f"{which} of namespace", (namespace,)) if namespace else (which, ())
 
 
 def _driving(question: ListExecutions) -> tuple[str, list[Row]]:
-    """Name the list that drives a question, and the places in its index."""
+    """Return the list that answers a question, and the ranges of its index to read."""
     if question.flow_id:
         which, scope = _scope("list flow", question.namespace)
         return which, [(*scope, question.flow_id)]
@@ -362,14 +369,14 @@ def _driving(question: ListExecutions) -> tuple[str, list[Row]]:
 
 
 def past_entry(
-    pos: int, execution_id: str, namespace: str, lane: str, kind: str, flow_id: str, line: bytes
+    position: int, execution_id: str, namespace: str, lane: str, kind: str, flow_id: str, line: bytes
 ) -> FeedEntry:
-    """Read a line of history whose execution is gone."""
-    return FeedEntry(pos, execution_id, namespace, lane, kind, flow_id, decode("history", line))
+    """Return the feed entry of a purged execution."""
+    return FeedEntry(position, execution_id, namespace, lane, kind, flow_id, decode("history", line))
 
 
 def _tuple_of(kind: str, decoded: str) -> Callable[[Loader, list[Row]], Plan[None]]:
-    """Answer a question with all records that its statement finds."""
+    """Return a function that loads all records which a statement finds."""
 
     def fetch(loader: Loader, keys: list[Row]) -> Plan[None]:
         answers = yield Fetch(kind, keys)
@@ -380,7 +387,6 @@ def _tuple_of(kind: str, decoded: str) -> Callable[[Loader, list[Row]], Plan[Non
 
 
 _SPECIAL: Final[dict[str, Callable[[Loader, list[Row]], Plan[None]]]] = {
-    "execution": Loader._executions,  # noqa: SLF001
     "payload": Loader._payloads,  # noqa: SLF001
     "memo": Loader._memos,  # noqa: SLF001
     "lane": Loader._lane_records,  # noqa: SLF001
@@ -404,4 +410,4 @@ _SPECIAL: Final[dict[str, Callable[[Loader, list[Row]], Plan[None]]]] = {
     "partition": Loader._partitions,  # noqa: SLF001
     "found": Loader._found,  # noqa: SLF001
 }
-"""Wishes that are more than one record by its key."""
+"""Read requests for more than one record by its key."""

@@ -1,4 +1,4 @@
-"""Saving: what a group changed, as rows. Index columns, tallies and queues follow from the records."""
+"""Save what a group changed. Index columns, counts and queues follow from the records."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from flowfabric.model.machine.workspace import Effect, Move, Workspace
 from flowfabric.model.presence import expires_at, presence, presence_key, unwritten
 from flowfabric.model.records import Event, Execution, Payload, Route, Worker
 from flowfabric.model.views import head_of
+from flowfabric.storage.sql.cache import Cache
 from flowfabric.storage.sql.codec import decode, encode
 from flowfabric.storage.sql.load import SEPARATOR
-from flowfabric.storage.sql.memory import Memory
 from flowfabric.storage.sql.requests import Ask, Fetch, Plan, Row, Write
 from flowfabric.storage.sql.statements import NO_SCORE, OWNED
 
 Change = tuple[Row, Any, Any]
-"""The key of a record, what the database holds, and what it becomes."""
+"""The key of a record, the stored record, and the new one."""
 
 
 def index_columns(place: Placement) -> Row:
@@ -38,10 +38,10 @@ def index_columns(place: Placement) -> Row:
 class Saver:
     """Saves one group."""
 
-    def __init__(self, space: Workspace, keys: dict[str, int], memory: Memory) -> None:
+    def __init__(self, space: Workspace, keys: dict[str, int], cache: Cache) -> None:
         self.space = space
         self._keys = keys
-        self.memory = memory
+        self.cache = cache
 
     def save(self) -> Plan[None]:
         """Write everything that the group changed."""
@@ -59,10 +59,13 @@ class Saver:
             yield from self._executions(moves)
         if self.space.events:
             yield from self._events(self.space.events)
-        for kind, rows in changes.items():
-            yield from _SAVERS[kind](self, rows)
-        for kind, some in effects.items():
-            yield from _EFFECTS[kind](self, some)
+        # Always in the same order, so that transactions which lock rows as they write do not deadlock.
+        for kind, save in _SAVERS.items():
+            if kind in changes:
+                yield from save(self, changes[kind])
+        for kind, follow in _EFFECTS.items():
+            if kind in effects:
+                yield from follow(self, effects[kind])
 
     def key(self, execution_id: str) -> int:
         """Return the integer key of an execution that this group has loaded or created."""
@@ -75,22 +78,22 @@ class Saver:
         updates: list[Row] = []
         tagged: list[Execution] = []
         keys = self._keys
-        note = self.memory.note_move
+        note = self.cache.note_move
         for move in moves:
             old, new, entered = move.old, move.new, move.entered
             if old is not None and new is not None and entered is not None:
-                k = keys[move.execution_id]
-                updates.append((*index_columns(entered), encode(new), k))
+                key = keys[move.execution_id]
+                updates.append((*index_columns(entered), encode(new), key))
                 if old.tags is not new.tags and old.tags != new.tags:
                     tagged.append(new)
-                note(k, move)
+                note(key, move)
         if updates:
             yield Write("update execution", updates)
         yield from self._retag(tagged)
         yield from self._count(moves)
 
     def _count(self, moves: list[Move]) -> Plan[None]:
-        """Bring the tallies and the lengths of the queues up to date."""
+        """Update the counts of lanes and namespaces and the lengths of queues."""
         steps: dict[Row, int] = {}
         for move in moves:
             old, new = move.old, move.new
@@ -104,42 +107,42 @@ class Saver:
                 steps[step] = steps.get(step, 0) + 1
         tallies: Counter[Row] = Counter()
         waiting: Counter[Route] = Counter()
-        for (lane, namespace, kind, capabilities, before, after, was, now), n in steps.items():
+        for (lane, namespace, kind, capabilities, before, after, was, now), count in steps.items():
             if before is not None:
-                tallies[lane, namespace, str(before)] -= n
+                tallies[lane, namespace, str(before)] -= count
             if after is not None:
-                tallies[lane, namespace, str(after)] += n
-            waiting[Route(lane, kind, capabilities)] += (now - was) * n
-        counts = [(*key, n) for key, n in tallies.items() if n]
+                tallies[lane, namespace, str(after)] += count
+            waiting[Route(lane, kind, capabilities)] += (now - was) * count
+        counts = sorted((*key, count) for key, count in tallies.items() if count)
         if counts:
             yield Write("add tally", counts)
             yield Write("add total", _totals(tallies))
         queues: list[Row] = []
-        for route, n in waiting.items():
-            if n:
-                queues.append((n, (yield from self._route_id(route))))
-                self.memory.count_waiting(route, n)
+        for route, count in waiting.items():
+            if count:
+                queues.append(((yield from self._route_id(route)), count))
+                self.cache.count_waiting(route, count)
         if queues:
-            yield Write("add waiting", queues)
+            yield Write("add waiting", [(count, route_id) for route_id, count in sorted(queues)])
 
     def _insert(self, moves: list[Move]) -> Plan[None]:
-        k = (yield Ask("allocate", (len(moves), "execution")))[0][0] - len(moves)
+        key = (yield Ask("allocate", (len(moves), "execution")))[0][0] - len(moves)
         rows: list[Row] = []
         tags: list[Row] = []
         for move in moves:
             run = move.new
             assert run is not None
             assert move.entered is not None
-            k += 1
-            self._keys[run.execution_id] = k
+            key += 1
+            self._keys[run.execution_id] = key
             route_id = yield from self._route_id(route_of(run))
             rows.append(
                 (
-                    k, run.execution_id, run.namespace, run.lane_id, run.flow_id, run.created_at, route_id,
+                    key, run.execution_id, run.namespace, run.lane_id, run.flow_id, run.created_at, route_id,
                     *index_columns(move.entered), encode(run),
                 )
             )  # fmt: skip
-            tags.extend((k, run.namespace, *tag) for tag in run.tags)
+            tags.extend((key, run.namespace, *tag) for tag in run.tags)
         yield Write("insert execution", rows)
         if tags:
             yield Write("insert tag", tags)
@@ -151,13 +154,13 @@ class Saver:
             yield Write("insert tag", rows)
 
     def _route_id(self, route: Route) -> Plan[int]:
-        known = self.memory.route_ids.get(route)
+        known = self.cache.route_ids.get(route)
         if known is not None:
             return known
         row = (route.lane_id, route.execution_kind, ",".join(route.capabilities))
         yield Write("add route", [row])
         route_id: int = (yield Ask("find route", row))[0][0]
-        self.memory.note_route(route_id, route)
+        self.cache.note_route(route_id, route)
         return route_id
 
     def _payloads(self, changes: list[Change]) -> Plan[None]:
@@ -168,10 +171,10 @@ class Saver:
         yield Write("insert payload", rows)
 
     def _waitpoints(self, changes: list[Change]) -> Plan[None]:
-        """One that is new, or opened again, is the last of the inbox: whoever reads it onward meets it."""
+        """Save waitpoints; one that opens becomes the last of the inbox, so that paging readers find it."""
         last = [change for change in changes if opens(change[1], change[2])]
         if last:
-            pos = (yield Ask("allocate", (len(last), "waitpoint")))[0][0] - len(last)
+            before = (yield Ask("allocate", (len(last), "waitpoint")))[0][0] - len(last)
             yield Write(
                 "put waitpoint",
                 [
@@ -181,7 +184,7 @@ class Saver:
                         key[1],
                         int(new.state != "closed"),
                         encode(new),
-                        pos + place,
+                        before + place,
                     )
                     for place, (key, _, new) in enumerate(last, 1)
                 ],
@@ -205,9 +208,9 @@ class Saver:
     def _workers(self, changes: list[Change]) -> Plan[None]:
         for key, _, new in changes:
             if new is None:
-                self.memory.seen.pop((key[0], key[1]), None)
+                self.cache.seen.pop((key[0], key[1]), None)
             else:
-                self.memory.seen[key[0], key[1]] = new
+                self.cache.seen[key[0], key[1]] = new
         put = [(*key, expires_at(new), encode(new)) for key, _, new in changes if new is not None]
         if put:
             yield Write("put worker", put)
@@ -217,12 +220,12 @@ class Saver:
             yield Write("drop worker", gone)
 
     def _events(self, events: list[tuple[str, Event]]) -> Plan[None]:
-        pos = (yield Ask("allocate", (len(events), "history")))[0][0] - len(events)
+        before = (yield Ask("allocate", (len(events), "history")))[0][0] - len(events)
         keys = self._keys
         yield Write(
             "insert history",
             [
-                (pos + place, keys[execution_id], event.seq, encode(event))
+                (before + place, keys[execution_id], event.seq, encode(event))
                 for place, (execution_id, event) in enumerate(events, 1)
             ],
         )
@@ -255,7 +258,7 @@ class Saver:
         written: dict[Row, Change] = {}
         for claim in unwritten((effect.key, effect.value) for effect in effects):
             key = presence_key(claim)
-            known = written[key][2] if key in written else self.memory.seen.get(key)
+            known = written[key][2] if key in written else self.cache.seen.get(key)
             if known is not None and presence(claim, known, self.space.now) is None:
                 continue
             if key in written:
@@ -267,22 +270,22 @@ class Saver:
             if new is not None:
                 written[key] = (key, stored, new)
             elif stored is not None:
-                self.memory.seen[key] = stored
+                self.cache.seen[key] = stored
         if written:
             yield from self._workers(list(written.values()))
 
 
 def _totals(tallies: Counter[Row]) -> list[Row]:
-    """Sum up what lanes count, for each namespace and, without a name, for all."""
+    """Sum the counts of lanes for each namespace, and for all ('')."""
     sums: Counter[Row] = Counter()
-    for (_, namespace, state), n in tallies.items():
-        sums[namespace, state] += n
-        sums["", state] += n
-    return [(*key, n) for key, n in sums.items() if n]
+    for (_, namespace, state), count in tallies.items():
+        sums[namespace, state] += count
+        sums["", state] += count
+    return sorted((*key, count) for key, count in sums.items() if count)
 
 
 def _serve(changes: list[Change]) -> Plan[None]:
-    """Bring the index of workers by lane up to date."""
+    """Update the index of workers by lane."""
     put: list[Row] = []
     gone: set[Row] = set()
     for key, old, new in changes:
@@ -307,7 +310,7 @@ Save = Callable[[Saver, list[Change]], Plan[None]]
 
 
 def _owned(kind: str) -> Save:
-    """Save records whose keys begin with their execution."""
+    """Return a function that saves records whose keys begin with their execution."""
 
     def save(saver: Saver, changes: list[Change]) -> Plan[None]:
         put = [(saver.key(key[0]), *key[1:], encode(new)) for key, _, new in changes if new is not None]
@@ -333,12 +336,12 @@ def _steps(saver: Saver, changes: list[Change]) -> Plan[None]:
 
 def _lanes(saver: Saver, changes: list[Change]) -> Plan[None]:
     for key, _, new in changes:
-        saver.memory.lanes[key[0]] = new
+        saver.cache.lanes[key[0]] = new
     yield from _plain("lane")(saver, changes)
 
 
 def _plain(kind: str) -> Save:
-    """Save records that stand alone."""
+    """Return a function that saves records which belong to no execution."""
 
     def save(_: Saver, changes: list[Change]) -> Plan[None]:
         put = [(*key, encode(new)) for key, _, new in changes if new is not None]

@@ -1,4 +1,4 @@
-"""The unit of work of the SQL stores: a group of commands, loaded together, decided in memory, saved together."""
+"""The unit of work of the SQL stores: load a group of commands, decide it in memory, save what it changed."""
 
 from __future__ import annotations
 
@@ -8,37 +8,44 @@ from typing import Any
 from flowfabric.model.command import Command
 from flowfabric.model.machine.group import run_group
 from flowfabric.model.machine.workspace import Workspace
+from flowfabric.storage.sql.cache import Cache
 from flowfabric.storage.sql.load import Loader
-from flowfabric.storage.sql.memory import Memory
-from flowfabric.storage.sql.requests import Plan
+from flowfabric.storage.sql.requests import Plan, Transaction
 from flowfabric.storage.sql.save import Saver
 
 
 class Unit:
-    """Plans groups for one writer, and remembers what it wrote between them."""
+    """Plans the transactions of one writer.
 
-    def __init__(self) -> None:
-        self._memory = Memory()
+    A dialect whose only writer can tell whether others have written gives it a cache, which then lives from group to
+    group; without one, every group reads all that it needs.
+    """
 
-    def forget(self) -> None:
-        """Drop what was remembered: somebody else has written, or a transaction was rolled back."""
-        self._memory.forget()
+    def __init__(self, cache: Cache | None = None) -> None:
+        self._cache = cache
 
     def write(
         self, space: Workspace, commands: Sequence[Command[Any]], chances: Sequence[float]
-    ) -> Plan[list[Any]]:
+    ) -> Transaction[list[Any]]:
         """Decide commands and save what they changed."""
-        loader = Loader(space, self._memory)
+        return Transaction(self._write(space, commands, chances), writes=True)
+
+    def read(self, space: Workspace, question: Command[Any]) -> Transaction[Any]:
+        """Answer a question."""
+        return Transaction(self._read(space, question), writes=False)
+
+    def _write(
+        self, space: Workspace, commands: Sequence[Command[Any]], chances: Sequence[float]
+    ) -> Plan[list[Any]]:
+        cache = Cache() if self._cache is None else self._cache
+        loader = Loader(space, cache)
         replies = yield from _decide(loader, commands, chances)
-        saver = Saver(space, loader.keys, self._memory)
-        yield from saver.save()
+        yield from Saver(space, loader.keys, cache).save()
         return replies
 
-    def read(self, space: Workspace, question: Command[Any]) -> Plan[Any]:
-        """Answer a question; nothing is saved."""
-        loader = Loader(space, Memory())
-        replies = yield from _decide(loader, (question,), (0.0,))
-        return replies[0]
+    def _read(self, space: Workspace, question: Command[Any]) -> Plan[Any]:
+        (reply,) = yield from _decide(Loader(space, Cache()), (question,), (0.0,))
+        return reply
 
 
 def _decide(loader: Loader, commands: Sequence[Command[Any]], chances: Sequence[float]) -> Plan[list[Any]]:

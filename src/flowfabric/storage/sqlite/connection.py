@@ -1,4 +1,4 @@
-"""Opening a database file: settings, schema, and errors that say what to do."""
+"""Connect to a database file, migrate its schema, and translate errors of SQLite."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from flowfabric.model.errors import (
 APPLICATION_ID: Final = 0x46464142  # "FFAB": tells our files from other SQLite files
 MEMORY: Final = ":memory:"
 CHECKPOINT_PAGES: Final = 4_000
-"""How long the log grows before it is written back: a page that changes often is then written back once."""
+"""Pages of the write-ahead log before a checkpoint: a page that changes often is then written back once."""
 BUSY_SECONDS: Final = 10.0
-"""How long to wait for other processes before the store is said to be busy."""
+"""How long to wait for other processes before raising `StoreBusy`."""
 T = TypeVar("T")
 Synchronous = Literal["OFF", "NORMAL", "FULL", "EXTRA"]
 _MIGRATION: Final = re.compile(r"(\d{4})_\w+\.sql")
 
 
 def connect(path: str, *, synchronous: Synchronous = "NORMAL", read_only: bool = False) -> sqlite3.Connection:
-    """Open a connection with our settings. Waiting for other processes is left to the caller."""
+    """Open a connection with the settings of a store. It does not wait for locks: see `patiently`."""
     if synchronous not in {"OFF", "NORMAL", "FULL", "EXTRA"}:
         raise InvalidInput("one of OFF, NORMAL, FULL, EXTRA", field="synchronous")
     if not read_only and path != MEMORY:
@@ -64,7 +64,7 @@ def connect(path: str, *, synchronous: Synchronous = "NORMAL", read_only: bool =
 
 
 def is_read_only(path: str) -> bool:
-    """Tell whether a database is there that this process may read, but not change."""
+    """Return True if the database exists and this process may read it but not change it."""
     file = Path(path)
     return (
         path != MEMORY
@@ -79,7 +79,7 @@ def _may(path: Path, mode: int) -> bool:
 
 
 def _read_only_uri(path: str) -> str:
-    """Name a database that cannot be written, for SQLite: its log is read if there is one, and never made."""
+    """Return the URI of a read-only database. SQLite reads an existing log, but never creates one."""
     log, index = Path(f"{path}-wal"), Path(f"{path}-shm")
     uri = f"{Path(path).absolute().as_uri()}?mode=ro"
     if index.exists():  # somebody who may write has it open
@@ -92,13 +92,13 @@ def _read_only_uri(path: str) -> str:
 
 
 def _create_private(path: str) -> None:
-    """Create a new database for its owner only; SQLite gives the files beside it the same mode."""
+    """Create the file, readable by its owner only; SQLite gives the files beside it the same mode."""
     with suppress(OSError):  # it exists, or SQLite says what is wrong with the path
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def patiently(path: str, work: Callable[[], T]) -> T:
-    """Wait for other processes in short, uneven steps: SQLite's own steps grow to a tenth of a second."""
+    """Retry while another process holds the lock, at short random intervals: those of SQLite grow to 0.1 s."""
     give_up = time.monotonic() + BUSY_SECONDS
     pause = 0.0002
     while True:
@@ -114,7 +114,7 @@ def patiently(path: str, work: Callable[[], T]) -> T:
 
 @contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Turn errors of SQLite into ours."""
+    """Raise errors of SQLite as errors of FlowFabric."""
     try:
         yield
     except sqlite3.Error as error:
@@ -122,7 +122,7 @@ def translated(path: str) -> Iterator[None]:
 
 
 def translate(error: sqlite3.Error, path: str) -> FlowFabricError:
-    """Say in our words what SQLite found, and what to do about it."""
+    """Return the error of FlowFabric for an error of SQLite, with what to do about it."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
         return StoreBusy(f"another process holds {path}; try again")
@@ -160,7 +160,7 @@ def migrations() -> list[tuple[int, str]]:
 
 
 def migrate(db: sqlite3.Connection, path: str) -> int:
-    """Bring the schema up to date and return its version. The caller holds the write lock."""
+    """Run the missing migrations and return the version of the schema. The caller holds the write lock."""
     known = migrations()
     newest = known[-1][0]
     version: int = db.execute("pragma user_version").fetchone()[0]
@@ -181,7 +181,7 @@ def migrate(db: sqlite3.Connection, path: str) -> int:
 
 
 def check_schema(db: sqlite3.Connection, path: str) -> None:
-    """Refuse a database that is not up to date and cannot be brought there."""
+    """Raise an error unless the schema of a read-only database is the newest."""
     newest = migrations()[-1][0]
     version: int = db.execute("pragma user_version").fetchone()[0]
     application: int = db.execute("pragma application_id").fetchone()[0]
@@ -196,13 +196,13 @@ def check_schema(db: sqlite3.Connection, path: str) -> None:
 
 
 def _packed(record: bytes, place: int) -> str | int:
-    """Read a field of a packed record, for migrations; of bytes, how many there are."""
+    """Return a field of a packed record, for migrations; the length of a field that holds bytes."""
     value: Any = msgspec.msgpack.decode(record)[place]
     return len(value) if isinstance(value, bytes) else value
 
 
 def _statements(script: str) -> Iterator[str]:
-    """Split a script; `executescript` would commit the transaction that we are in."""
+    """Split a script into statements, because `executescript` would commit the open transaction."""
     statement = ""
     for line in script.splitlines():
         statement += line.split("--")[0] + "\n"

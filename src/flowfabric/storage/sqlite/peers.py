@@ -1,4 +1,4 @@
-"""Waking other processes that share the file: one datagram socket for each, in a folder beside it."""
+"""Notify other processes that share the file, through one datagram socket for each in a folder beside it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _numbers = itertools.count()
 
 
 class Peers:
-    """Sends topics to the other processes, and receives theirs."""
+    """Publishes topics to the other processes, and receives theirs."""
 
     def __init__(self, database: str, on_topics: Callable[[set[str], int], None]) -> None:
         self._folder = _folder(database)
@@ -39,10 +39,10 @@ class Peers:
         self._folder_seen = 0
         self._owed: set[str] = set()
         self.heard = False
-        """Whether anything arrived since this was last cleared."""
+        """True if anything was received since this was last cleared."""
 
     def start(self) -> None:
-        """Bind our own socket; where that is not possible, the poll of the store remains."""
+        """Bind the socket of this process; without one, the store only polls."""
         if not hasattr(socket, "AF_UNIX"):
             return
         self._name = f"{os.getpid()}-{next(_numbers)}"
@@ -68,7 +68,7 @@ class Peers:
         self._on_topics(topics, due_at)
 
     def send(self, topics: Iterable[str], due_at: int) -> None:
-        """Tell every other process; called by the writer's thread."""
+        """Publish topics to every other process; called by the writer's thread."""
         if self._socket is None:
             return
         others = self._look()
@@ -82,7 +82,7 @@ class Peers:
 
     @property
     def alone(self) -> bool:
-        """Whether no other process shares the file."""
+        """Return True if no other process shares the file."""
         return self._socket is None or not self._look()
 
     def _send_to(self, name: str, message: bytes) -> None:
@@ -108,7 +108,7 @@ class Peers:
         return self._others
 
     def stop(self) -> None:
-        """Take our socket away."""
+        """Remove the socket of this process."""
         if self._socket is None:
             return
         assert self._loop is not None

@@ -1,18 +1,20 @@
-"""One connection and its transactions; carries out what the unit of work asks."""
+"""One connection to SQLite, which runs the plans of the unit of work in transactions."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from flowfabric.storage.sql.requests import Ask, Fetch, Gather, Plan, Request
-from flowfabric.storage.sql.statements import FETCH, GATHER, OTHER, WRITE
+from flowfabric.storage.sql.requests import Ask, Fetch, Gather, Plan, Request, Transaction, Transactions
+from flowfabric.storage.sql.statements import STATEMENTS
 from flowfabric.storage.sqlite.connection import patiently, translate
 
+A = TypeVar("A")
 T = TypeVar("T")
 MOST_VALUES: Final = 128
+_SQL: Final = {name: statement.sql for name, statement in STATEMENTS.items()}
 
 
 class Session:
@@ -25,28 +27,30 @@ class Session:
         """Called with the name of each statement before it runs; tests let it fail there."""
 
     def run(self, plan: Plan[T]) -> T:
-        """Carry out a plan in the transaction that is open."""
-        answer: Any = None
-        try:
-            while True:
-                answer = self._answer(plan.send(answer))
-        except StopIteration as done:
-            result: T = done.value
-            return result
+        """Run a plan in the transaction that is open."""
+        return _drive(plan, self._answer)
+
+    def transact(self, transaction: Transaction[T]) -> T:
+        """Run a plan in a transaction of its own."""
+        with self.writing() if transaction.writes else self.reading():
+            return self.run(transaction.plan)
+
+    def transact_all(self, transactions: Transactions[T]) -> T:
+        """Run several transactions, one after the other."""
+        return _drive(transactions, self.transact)
 
     def _answer(self, request: Request) -> Any:
         name = request.name
         if self.before is not None:
             self.before(name)
         execute = self._db.execute
+        statement = _SQL[name]
         if isinstance(request, Fetch):
-            statement = FETCH[name]
             return [execute(statement, key).fetchall() for key in request.keys]
         if isinstance(request, Gather):
-            return self._gather(GATHER[name], request.values)
+            return self._gather(statement, request.values)
         if isinstance(request, Ask):
-            return execute(OTHER[name], request.parameters).fetchall()
-        statement = WRITE[name]
+            return execute(statement, request.parameters).fetchall()
         if len(request.rows) == 1:
             execute(statement, request.rows[0])
         else:
@@ -54,7 +58,7 @@ class Session:
         return None
 
     def _gather(self, statement: str, values: Sequence[Any]) -> list[Any]:
-        """Ask for many values at once, in a few sizes only, so that statements stay prepared."""
+        """Read the rows of many values, in a few batch sizes only, so that statements stay prepared."""
         rows: list[Any] = []
         for start in range(0, len(values), MOST_VALUES):
             part = list(values[start : start + MOST_VALUES])
@@ -66,14 +70,14 @@ class Session:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Hold the write lock; commit at the end, undo everything on any failure."""
+        """Hold the write lock; commit at the end, roll back on any error."""
         self._lock()
         with self._ending("commit"):
             yield
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """See one moment of the database."""
+        """Read one snapshot of the database."""
         self._db.execute("begin")
         with self._ending("rollback"):
             yield
@@ -96,16 +100,8 @@ class Session:
         if self._db.in_transaction:
             self._db.execute("rollback")
 
-    def once(self, name: str, parameters: Sequence[Any]) -> list[Any]:
-        """Run one statement of `OTHER` that is a transaction by itself."""
-        return patiently(self._path, lambda: self._db.execute(OTHER[name], parameters).fetchall())
-
     def _lock(self) -> None:
         patiently(self._path, lambda: self._db.execute("begin immediate"))
-
-    def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """Run a statement of this store's own in the transaction that is open."""
-        return self._db.execute(statement, parameters).fetchall()
 
     def version(self) -> int:
         """Return a number that changes when another connection has written."""
@@ -113,5 +109,16 @@ class Session:
         return int(number)
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         self._db.close()
+
+
+def _drive(steps: Generator[A, Any, T], answer: Callable[[A], Any]) -> T:
+    """Send a generator the answer to each thing that it yields; return its result."""
+    sent: Any = None
+    try:
+        while True:
+            sent = answer(steps.send(sent))
+    except StopIteration as done:
+        result: T = done.value
+        return result

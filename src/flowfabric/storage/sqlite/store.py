@@ -11,34 +11,37 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from flowfabric.model.command import Command, Question
 from flowfabric.model.errors import FlowFabricError, StoreBusy, StoreClosed
 from flowfabric.model.ids import Partitions
-from flowfabric.model.limits import FEED_AFTER_PURGE_MS
 from flowfabric.model.machine.workspace import Workspace
-from flowfabric.storage.base import Clock, Dump, RepairReport
-from flowfabric.storage.front import Front
+from flowfabric.storage.base import Clock, Dump, RepairReport, StoreTraits
+from flowfabric.storage.sql.collect import collect
+from flowfabric.storage.sql.dump import dump
+from flowfabric.storage.sql.repair import repair
+from flowfabric.storage.sql.requests import Transaction, Transactions, ask_once
 from flowfabric.storage.sql.unit import Unit
 from flowfabric.storage.sqlite.boot import prepare
 from flowfabric.storage.sqlite.connection import MEMORY, Synchronous, connect, is_read_only
-from flowfabric.storage.sqlite.inspect import dump, forget_past, repair
 from flowfabric.storage.sqlite.peers import Peers
 from flowfabric.storage.sqlite.session import Session
 from flowfabric.storage.sqlite.writer import Writer, defect
+from flowfabric.storage.store_base import StoreBase
 from flowfabric.storage.wake import EVERYTHING, KINDS, topics_of
 
+T = TypeVar("T")
 POLL_SECONDS: Final = 1.0
 READERS: Final = 4
 
 
 def wall_clock() -> int:
-    """Milliseconds since 1970."""
+    """Return the time in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
-class SqliteStore(Front):
+class SqliteStore(StoreBase):
     """Executions in a file, or in memory with the path `:memory:`; it offers what `Upkeep` names."""
 
     def __init__(self, path: str, writer_session: Session, clock: Clock, partitions: Partitions) -> None:
@@ -53,6 +56,11 @@ class SqliteStore(Front):
         self._sessions: list[Session] = []
         self._poll: asyncio.Task[None] | None = None
         self._closed = False
+
+    @property
+    def traits(self) -> StoreTraits:
+        """What this kind of store can do."""
+        return StoreTraits(is_thread_safe=True)  # a thread of its own writes for all of them
 
     @classmethod
     async def open(
@@ -113,17 +121,16 @@ class SqliteStore(Front):
 
     def _answer(self, session: Session, question: Question[Any]) -> Any:
         try:
-            with session.reading():
-                return session.run(Unit().read(Workspace(self.now()), question))
+            return session.transact(Unit().read(Workspace(self.now()), question))
         except FlowFabricError as error:
             return error
         except Exception as error:  # noqa: BLE001 - whoever asks gets one of our errors, whatever went wrong
             return defect(error)
 
     async def _watch_others(self, seen: int) -> None:
-        """Look once a second whether other processes wrote: the safety net under the datagrams.
+        """Check once a second whether other processes wrote, in case a datagram was lost.
 
-        A datagram that was heard may not have been the only one, so every fifth look trusts none.
+        A received datagram does not prove that none was lost, so every fifth check ignores them.
         """
         assert self._peers is not None
         untold = False
@@ -139,42 +146,38 @@ class SqliteStore(Front):
                 self.hub.publish({EVERYTHING})
                 untold = False
 
-    async def _once(self, name: str, *parameters: Any) -> list[Any]:
-        rows: list[Any] = await self._writer.call(lambda session: session.once(name, parameters))
-        return rows
+    async def _transact(self, transaction: Transaction[T]) -> T:
+        answer: T = await self._writer.call(lambda session: session.transact(transaction))
+        return answer
 
-    async def take_baton(self, name: str, holder: str, ttl_ms: int) -> bool:
-        """Hold or keep the right to do something alone, for a while."""
+    async def _transact_all(self, transactions: Transactions[T]) -> T:
+        answer: T = await self._writer.call(lambda session: session.transact_all(transactions))
+        return answer
+
+    async def acquire_leader_lease(self, name: str, holder: str, ttl_ms: int) -> bool:
+        """Acquire or extend a leader lease; return False if another holder has it."""
         now = self.now()
-        return bool(await self._once("take baton", name, holder, now + ttl_ms, now))
+        rows = await self._transact(ask_once("acquire leader lease", name, holder, now + ttl_ms, now))
+        return bool(rows)
 
-    async def drop_baton(self, name: str, holder: str) -> None:
-        """Give that right back at once."""
-        await self._once("drop baton", name, holder)
+    async def release_leader_lease(self, name: str, holder: str) -> None:
+        """End a leader lease, so that another process can acquire it at once."""
+        await self._transact(ask_once("release leader lease", name, holder))
 
     async def collect(self, limit: int = 1000) -> int:
-        """Delete what has expired and is never read again."""
-        now = self.now()
-        memos = await self._once("collect", now, limit)
-        workers = await self._once("collect workers", now, limit)
-        await self._once("collect serving", now, limit)
-        past: int = await self._writer.call(
-            lambda session: forget_past(session, now - FEED_AFTER_PURGE_MS, limit)
-        )
-        return len(memos) + len(workers) + past
+        """Delete at most `limit` expired records of each kind; return how many were deleted."""
+        return await self._transact_all(collect(self.now(), limit))
 
     async def repair(self, *, fix: bool = True) -> RepairReport:
-        """Compare every index entry with what its record implies."""
-        report: RepairReport = await self._writer.call(lambda session: repair(session, fix))
-        return report
+        """Compare every index entry with what its record implies; correct it if `fix` is True."""
+        return await self._transact_all(repair(fix=fix))
 
     async def dump(self) -> Dump:
-        """Return everything; for proofs and small stores."""
-        contents: Dump = await self._writer.call(dump)
-        return contents
+        """Return everything that the store holds; for tests and small stores."""
+        return await self._transact(dump())
 
     async def close(self) -> None:
-        """Finish what was accepted, then let everything go."""
+        """Finish what was accepted, then close connections and threads."""
         if self._closed:
             return
         self._closed = True

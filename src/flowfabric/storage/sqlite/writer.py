@@ -1,4 +1,4 @@
-"""The one thread that writes. What arrives while it is busy shares the next transaction."""
+"""The thread that writes. Commands that arrive while it is busy share the next transaction."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from flowfabric.model.command import Command
 from flowfabric.model.errors import FlowFabricError, InternalError, StoreBusy, StoreClosed, StoreFull
 from flowfabric.model.machine.workspace import Workspace
 from flowfabric.storage.base import Clock
+from flowfabric.storage.sql.cache import Cache
 from flowfabric.storage.sql.unit import Unit
 from flowfabric.storage.sqlite.session import Session
 
@@ -23,7 +24,7 @@ MAX_GROUP: Final = 256
 
 
 class Job(Struct, frozen=True):
-    """Commands to decide, or a function to run on the writer's session; the future takes the answer."""
+    """Commands to decide, or a function to run on the writer's session, and the future for the answer."""
 
     future: asyncio.Future[Any]
     loop: asyncio.AbstractEventLoop
@@ -45,7 +46,8 @@ class Writer:
         self._clock = clock
         self._chance = chance
         self._on_saved = on_saved
-        self._unit = Unit()
+        self._cache = Cache()
+        self._unit = Unit(self._cache)
         self._version = -1
         self._queue: queue.SimpleQueue[list[Job] | None] = queue.SimpleQueue()
         self._batches: dict[asyncio.AbstractEventLoop, list[Job]] = {}
@@ -59,7 +61,7 @@ class Writer:
         return self._session
 
     def decide(self, commands: Sequence[Command[Any]]) -> asyncio.Future[list[Any]]:
-        """Decide commands in the next transaction; refusals are returned in place."""
+        """Decide commands in the next transaction; return an answer or an error for each, in order."""
         return self._submit(commands, None)
 
     def call(self, function: Callable[[Session], Any]) -> asyncio.Future[Any]:
@@ -69,7 +71,7 @@ class Writer:
     def _submit(
         self, commands: Sequence[Command[Any]], call: Callable[[Session], Any] | None
     ) -> asyncio.Future[Any]:
-        """Queue work. All that one turn of a loop submits is handed over together, so that it shares a transaction."""
+        """Queue a job. All jobs of one turn of the event loop are handed over together and share a transaction."""
         if self._closed:
             raise StoreClosed
         loop = asyncio.get_running_loop()
@@ -85,7 +87,7 @@ class Writer:
         self._queue.put(self._batches.pop(loop))
 
     def close(self) -> None:
-        """Finish what was accepted, then let the connection go."""
+        """Finish what was accepted, then close the connection."""
         if not self._closed:
             self._closed = True
             self._queue.put(None)
@@ -105,7 +107,7 @@ class Writer:
         self._session.close()
 
     def _do(self, jobs: list[Job]) -> None:
-        """Decide commands in groups, and run functions where they stand between them."""
+        """Decide commands in groups; run functions in between, in the order of the jobs."""
         group: list[Job] = []
         size = 0
         for job in jobs:
@@ -120,16 +122,16 @@ class Writer:
         if group:
             self._settle(group, self._decide_group(group))
 
-    def _look_round(self) -> None:
-        """Trust what is remembered only if no other connection has written since; the write lock is held."""
+    def _check_cache(self) -> None:
+        """Clear the cache if another connection has written since; the write lock is held."""
         version = self._session.version()
         if version != self._version:
-            self._unit.forget()
+            self._cache.clear()
             self._version = version
 
     def _call(self, function: Callable[[Session], Any]) -> Any:
         if function is not Session.version:  # any other may write what it likes
-            self._unit.forget()
+            self._cache.clear()
         try:
             return function(self._session)
         except FlowFabricError as error:
@@ -150,16 +152,16 @@ class Writer:
     def _transact(self, commands: Sequence[Command[Any]]) -> list[Any]:
         """Decide and save in one transaction.
 
-        What fails as a group is tried one by one, so that one bad record hurts only those who touch it.
+        A group that fails is tried again command by command, so that one bad record fails only those that read it.
         """
         try:
             with self._session.writing():
-                self._look_round()
+                self._check_cache()
                 space = Workspace(self._clock())
                 chances = [self._chance() for _ in commands]
-                replies = self._session.run(self._unit.write(space, commands, chances))
+                replies = self._session.run(self._unit.write(space, commands, chances).plan)
         except Exception as error:  # noqa: BLE001 - the thread must outlive any defect
-            self._unit.forget()
+            self._cache.clear()
             fault = error if isinstance(error, FlowFabricError) else defect(error)
             if len(commands) == 1 or isinstance(fault, StoreBusy | StoreFull):
                 return [fault] * len(commands)
@@ -191,7 +193,7 @@ def _resolve(pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:
 
 
 def defect(error: Exception) -> InternalError:
-    """Wrap what should never have happened into an error of ours."""
+    """Return an `InternalError` for an exception that is a defect."""
     fault = InternalError(f"{type(error).__name__}: {error}")
     fault.__cause__ = error
     return fault

@@ -27,7 +27,7 @@ from flowfabric.model.machine.group import run_group
 from flowfabric.model.machine.workspace import Workspace
 from flowfabric.model.operations.timer import Purge
 from flowfabric.storage.base import Clock, Dump, RepairReport
-from flowfabric.storage.front import Front
+from flowfabric.storage.store_base import StoreBase
 from flowfabric.storage.valkey import inspect
 from flowfabric.storage.valkey.boot import prepare
 from flowfabric.storage.valkey.client import Client
@@ -72,7 +72,7 @@ class Way(Enum):
     APART = auto()
 
 
-class ValkeyStore(Front):
+class ValkeyStore(StoreBase):
     """Executions in a Valkey server."""
 
     def __init__(
@@ -344,12 +344,12 @@ class ValkeyStore(Front):
 
     # Upkeep.
 
-    async def take_baton(self, name: str, holder: str, ttl_ms: int) -> bool:
-        """Hold or keep the right to do something alone, for a while."""
+    async def acquire_leader_lease(self, name: str, holder: str, ttl_ms: int) -> bool:
+        """Acquire or extend a leader lease; return False if another holder has it."""
         return bool(await self._function("ff_take_baton", name, holder, str(ttl_ms)))
 
-    async def drop_baton(self, name: str, holder: str) -> None:
-        """Give that right back at once."""
+    async def release_leader_lease(self, name: str, holder: str) -> None:
+        """End a leader lease, so that another process can acquire it at once."""
         await self._function("ff_drop_baton", name, holder)
 
     async def collect(self, limit: int = 1000) -> int:

@@ -1,7 +1,7 @@
-"""What a writer remembers between its groups, so that it need not ask again for what it has just written.
+"""What a writer remembers between its groups, so that it need not read again what it has just written.
 
-It holds only as long as nobody else writes: the store calls `forget` when another connection has committed, and when
-a transaction was rolled back.
+It is right only as long as nobody else writes: the store clears it when another connection has committed, and when a
+transaction was rolled back. A dialect with several writers gives the unit of work none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MOST_LEASED: Final = 4_096
 _LEASED: Final = Ownership.LEASED
 
 
-class Memory:
+class Cache:
     """Routes, lanes, workers and leased executions, as the database holds them."""
 
     def __init__(self) -> None:
@@ -27,29 +27,29 @@ class Memory:
         self.leased: dict[str, tuple[int, Execution]] = {}
         """Leased executions with their integer keys: their holders will come back to them."""
         self._waiting: dict[str, dict[Route, int]] = {}
-        """For lanes whose routes were all loaded: how much waits on each."""
+        """For lanes whose queues were all loaded: how many executions wait on each."""
 
-    def forget(self) -> None:
-        """Trust nothing any more."""
+    def clear(self) -> None:
+        """Forget everything."""
         for known in (self.routes, self.route_ids, self.seen, self.lanes, self.leased, self._waiting):
             known.clear()
 
     def note_route(self, route_id: int, route: Route) -> None:
-        """Remember the number of a route, which never changes."""
+        """Store the number of a queue, which never changes."""
         self.routes[route_id] = route
         self.route_ids[route] = route_id
 
     def routes_of(self, lane_id: str) -> tuple[Route, ...] | None:
-        """Name the routes of a lane on which something waits; None when that is not known."""
+        """Return the queues of a lane on which something waits; None if that is not cached."""
         waiting = self._waiting.get(lane_id)
         return None if waiting is None else tuple(route for route, n in waiting.items() if n > 0)
 
     def note_waiting(self, lane_id: str, waiting: dict[Route, int]) -> None:
-        """Remember how much waits on all routes of a lane; on those not named nothing waits."""
+        """Store how many executions wait on each queue of a lane; on other queues nothing waits."""
         self._waiting[lane_id] = waiting
 
     def count_waiting(self, route: Route, n: int) -> None:
-        """Follow a change of how much waits."""
+        """Change how many executions wait on a queue."""
         waiting = self._waiting.get(route.lane_id)
         if waiting is not None:
             left = waiting.get(route, 0) + n
@@ -58,11 +58,11 @@ class Memory:
             else:
                 del waiting[route]
 
-    def note_move(self, k: int, move: Move) -> None:
-        """Keep what is leased now, and let go what is not."""
+    def note_move(self, execution_key: int, move: Move) -> None:
+        """Store an execution that is leased now, and drop one that is not."""
         run = move.new
         if run is not None and run.ownership_state is _LEASED:
-            self.leased[move.execution_id] = (k, run)
+            self.leased[move.execution_id] = (execution_key, run)
             if len(self.leased) > MOST_LEASED:
                 del self.leased[next(iter(self.leased))]
         else:

@@ -1,4 +1,4 @@
-"""What every store does before and after a command, once: checks on the way in, errors on the way out."""
+"""The base class of stores that decide commands in this process."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, TypeVar, cast
 from flowfabric.model.command import Command, ExecutionCommand, Question
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.ids import Partitions, check_execution_id
-from flowfabric.storage.base import Clock
+from flowfabric.storage.base import Clock, StoreTraits
 from flowfabric.storage.wake import Hub, Listener
 
 R = TypeVar("R")
 
 
-class Front:
-    """Base of stores that run the machine in this process."""
+class StoreBase:
+    """Check commands before a store decides them, raise refusals, and publish to subscribers."""
 
     def __init__(self, clock: Clock, partitions: Partitions) -> None:
         partitions.check()
@@ -29,24 +29,29 @@ class Front:
         """How ids are spread."""
         return self._partitions
 
+    @property
+    def traits(self) -> StoreTraits:
+        """What this kind of store can do."""
+        return StoreTraits()
+
     def now(self) -> int:
         """Return the store's time."""
         return self._clock()
 
     def expect_due(self, due_at: int) -> None:
-        """Say that something is due then; 0 forgets what was said before."""
+        """Schedule the next timer at `due_at`; 0 cancels it."""
         self.hub.expect(due_at)
 
     def next_due(self) -> int:
-        """Return that time, or an earlier one that has come up since."""
+        """Return the time of the next timer, or an earlier one at which something has fallen due since."""
         return self.hub.horizon
 
     def subscribe(self, topics: Iterable[str], namespace: str = "") -> AbstractAsyncContextManager[Listener]:
-        """Listen to topics, as far as one namespace has to do with them; empty: to all."""
+        """Subscribe to topics in one namespace; in all if it is empty."""
         return self.hub.subscribe(topics, namespace)
 
     async def apply(self, command: Command[R]) -> R:
-        """Decide one command; raise the error that refuses it."""
+        """Decide one command; raise a `FlowFabricError` if it is refused."""
         self._check(command)
         (reply,) = await self._decide((command,))
         if isinstance(reply, FlowFabricError):
@@ -54,7 +59,7 @@ class Front:
         return cast("R", reply)
 
     async def apply_many(self, commands: Sequence[Command[R]]) -> list[R | FlowFabricError]:
-        """Decide several commands, each on its own; refusals are returned in place."""
+        """Decide several commands, each on its own; return an answer or an error for each, in order."""
         replies: list[Any] = [self._refusal(command) for command in commands]
         sound = [place for place, refusal in enumerate(replies) if refusal is None]
         answers = await self._decide([commands[place] for place in sound]) if sound else []
