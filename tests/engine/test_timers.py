@@ -7,12 +7,8 @@ import pytest
 from flowfabric.engine import Timers
 from flowfabric.model.command import Command
 from flowfabric.model.errors import InternalError
-<<<<<<< /work/wt/int/tests/engine/test_timers.py
 from flowfabric.model.operations.finish import Delay
-from flowfabric.storage.front import Front
-=======
 from flowfabric.storage.store_base import StoreBase
->>>>>>> /work/wt/.rx/tests/engine/test_timers.py
 from support.driver import Driver
 
 DAY = 86_400_000

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from flowfabric.model.command import Command
 
+from flowfabric.model.command import Command
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.storage.sql.requests import Ask, Fetch, Gather, Request, Write
 from flowfabric.storage.sql.statements import OWNED, STATEMENTS, Lock

@@ -6,11 +6,9 @@ import re
 import sqlite3
 from pathlib import Path
 
-<<<<<<< /work/wt/int/tests/sqlite/test_migrations.py
-from flowfabric.engine import every_step
-=======
 import pytest
->>>>>>> /work/wt/.rx/tests/sqlite/test_migrations.py
+
+from flowfabric.engine import every_step
 from flowfabric.model.operations.read_list import ListExecutions
 from flowfabric.model.operations.signal import ReadInbox
 from flowfabric.model.operations.step import PutStep

@@ -14,13 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import uvicorn
-<<<<<<< /work/wt/int/tests/support/over_http.py
-=======
-from flowfabric.model.command import Command, Question
-from flowfabric.model.operations.claim import Claim, Claimed
-from flowfabric.model.operations.stream import StreamPage, TailStream
 from msgspec.structs import replace
->>>>>>> /work/wt/.rx/tests/support/over_http.py
 
 from flowfabric.client import HttpClient
 from flowfabric.client.operations import NOT_OFFERED
