@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import pytest
 
 from flowfabric import FlowFabric, Frame, Run
-from flowfabric.app.patience import patiently
+from flowfabric.app.retrying import patiently
 from flowfabric.storage import open_store
 from flowfabric.storage.base import Upkeep
 from support.clock import ManualClock

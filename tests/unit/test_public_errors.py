@@ -12,10 +12,10 @@ from flowfabric import errors
 from flowfabric.app import errors as of_apps
 from flowfabric.errors import FlowFabricError, StaleLease, TaskFailed, WaitpointClosed
 from flowfabric.model import errors as of_models
-from flowfabric.worker import bridge, faults, layers
+from flowfabric.worker import external_signals, faults, layers
 
 
-@pytest.mark.parametrize("module", [of_models, of_apps, faults, bridge, layers])
+@pytest.mark.parametrize("module", [of_models, of_apps, faults, external_signals, layers])
 def test_every_public_exception_is_there(module: object) -> None:
     own = [
         (name, kind)

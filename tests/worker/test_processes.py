@@ -20,7 +20,7 @@ from flowfabric.model.contracts.reads import ListWaitpoints, ReadStream, ReadSum
 from flowfabric.model.contracts.waiting import ApproveSignal
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker import Permanent, Retry, SyncContext
-from flowfabric.worker.executors import _Process
+from flowfabric.worker.execution.processes import _Process
 from support.until import until
 from support.working import Place, handler
 

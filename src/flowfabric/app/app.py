@@ -8,13 +8,13 @@ from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any, Final, Self, TypeVar, Unpack, overload
 
+from flowfabric.app.app_worker import AppWorker
 from flowfabric.app.connection import Connection
 from flowfabric.app.dependencies import Factory
 from flowfabric.app.run import PATIENCE_SECONDS, Home, Run
 from flowfabric.app.submitter import Core, Submitter
 from flowfabric.app.sync import SyncFlowFabric
 from flowfabric.app.tasks import Declared, Registry, kind_of
-from flowfabric.app.working import AppWorker
 from flowfabric.codecs import JSON, Codec, Duration, seconds
 from flowfabric.model.errors import invalid
 from flowfabric.storage.base import Commands

@@ -18,7 +18,7 @@ from flowfabric.model.errors import FlowFabricError, NotFound, Unauthorized
 from flowfabric.model.limits import MAX_DESCRIPTION_BYTES, MAX_SCHEMA_BYTES
 from flowfabric.storage.base import Commands
 from flowfabric.worker.handlers import Handler
-from flowfabric.worker.sending import Backoff, transient
+from flowfabric.worker.outbox import Backoff, transient
 
 log = logging.getLogger("flowfabric.worker")
 

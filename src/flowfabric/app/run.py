@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from flowfabric.app.errors import ResultExpired, TaskCancelled, TaskExpired, TaskFailed, TaskSkipped
-from flowfabric.app.finding import is_whole, resolve_execution
-from flowfabric.app.patience import log, patiently
+from flowfabric.app.execution_ids import is_whole, resolve_execution
+from flowfabric.app.retrying import log, patiently
 from flowfabric.app.signals import send_signal
 from flowfabric.app.stream import follow
 from flowfabric.app.views import (

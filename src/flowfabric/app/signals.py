@@ -14,7 +14,7 @@ from flowfabric.model.records import Execution
 from flowfabric.model.state import TERMINAL_STATES
 from flowfabric.storage.base import Commands
 from flowfabric.storage.minting import new_uuid
-from flowfabric.worker.steps import SLEEPING
+from flowfabric.worker.steps.journal import SLEEPING
 
 LOOK_SECONDS: Final = 5.0
 

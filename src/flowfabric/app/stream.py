@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
-from flowfabric.app.patience import patiently
+from flowfabric.app.retrying import patiently
 from flowfabric.app.views import AttemptStarted, Frame, Superseded, frame_of, start_of, superseded_of
 from flowfabric.engine.superseded import Supersession
 from flowfabric.model import superseded as model

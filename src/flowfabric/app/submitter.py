@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from flowfabric.app.connection import Connection
 from flowfabric.app.errors import SubmitRefused
-from flowfabric.app.patience import patiently
+from flowfabric.app.retrying import patiently
 from flowfabric.app.run import Home, Run
-from flowfabric.app.submits import Submits
+from flowfabric.app.submit_methods import Submits
 from flowfabric.app.tasks import DEFAULT_LANE, Registry
 from flowfabric.codecs import EncodeFault, encode_value, millis
 from flowfabric.engine.kinds import KindCache

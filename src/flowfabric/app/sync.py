@@ -18,9 +18,9 @@ from flowfabric.app.views import AttemptStarted, Explanation, Frame, Status, Sup
 from flowfabric.codecs import Duration
 from flowfabric.model.records import Event
 from flowfabric.worker.calls import Call
-from flowfabric.worker.context import Context
+from flowfabric.worker.context.context import Context
+from flowfabric.worker.context.sync_context import SyncContext
 from flowfabric.worker.options import Options, SubmitOptions, submit_options
-from flowfabric.worker.sync_context import SyncContext
 
 P = ParamSpec("P")
 R = TypeVar("R")

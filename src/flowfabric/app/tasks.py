@@ -14,10 +14,10 @@ from flowfabric.codecs import Codec, Signature
 from flowfabric.codecs.signature import hints_of
 from flowfabric.model import checks
 from flowfabric.model.errors import invalid
-from flowfabric.worker.context import Context
+from flowfabric.worker.context.context import Context
+from flowfabric.worker.context.sync_context import SyncContext
 from flowfabric.worker.handlers import Executor, Handler
 from flowfabric.worker.options import Options
-from flowfabric.worker.sync_context import SyncContext
 
 DEFAULT_LANE = "default"
 

@@ -14,7 +14,7 @@ from flowfabric.model.contracts.reads import FeedEntry, GetExecution, ReadInbox,
 from flowfabric.model.errors import NotFound
 from flowfabric.model.state import Public
 from flowfabric.storage.base import Commands
-from flowfabric.worker.steps import SLEEPING
+from flowfabric.worker.steps.journal import SLEEPING
 
 NEWEST: Final = 3
 """So many questions from before are asked again."""

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
-from flowfabric.app.finding import resolve_execution
+from flowfabric.app.execution_ids import resolve_execution
 from flowfabric.app.run import Home, Run
 from flowfabric.cli.exits import Exit, Refused
 from flowfabric.cli.screen import Screen

@@ -30,7 +30,7 @@ from flowfabric.model.state import TERMINAL_STATES
 from flowfabric.model.superseded import Superseded, lease_of
 from flowfabric.server.shapes import event as event_form
 from flowfabric.storage.base import Upkeep
-from flowfabric.worker.sending import transient
+from flowfabric.worker.outbox import transient
 
 LOOK_SECONDS: Final = 1.0
 STREAMS: Final = 50

@@ -10,7 +10,7 @@ from flowfabric.engine import every_waitpoint
 from flowfabric.model.contracts.reads import ReadInbox, WaitpointView
 from flowfabric.model.errors import NotFound, invalid
 from flowfabric.model.ids import SHORTEST_PREFIX
-from flowfabric.worker.steps import SLEEPING
+from flowfabric.worker.steps.journal import SLEEPING
 
 APPROVE: Final = "approve"
 

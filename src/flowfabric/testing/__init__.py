@@ -12,8 +12,8 @@
 """
 
 from flowfabric.testing.clock import Clock
+from flowfabric.testing.driver import StillRunning
 from flowfabric.testing.lab import Lab
-from flowfabric.testing.rounds import StillRunning
 from flowfabric.testing.sync import SyncClock, SyncLab
 
 __all__ = ["Clock", "Lab", "StillRunning", "SyncClock", "SyncLab"]

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from flowfabric.app import Call, FlowFabric, Frame, Run
-from flowfabric.app.submits import Submits
+from flowfabric.app.submit_methods import Submits
 from flowfabric.codecs import Duration, seconds
 from flowfabric.model.contracts.reads import GetSuspension
 from flowfabric.model.contracts.upkeep import SeedSecret
@@ -19,11 +19,11 @@ from flowfabric.storage import open_store
 from flowfabric.storage.base import Upkeep
 from flowfabric.storage.memory import MemoryStore
 from flowfabric.storage.seeding import FIRST_KID
-from flowfabric.testing import checks, links
+from flowfabric.testing import approval_links, assertions
 from flowfabric.testing.clock import START, Clock
-from flowfabric.testing.hands import Hand
-from flowfabric.testing.life import Crash, Door, Moment, Pulse
-from flowfabric.testing.rounds import Rounds
+from flowfabric.testing.driver import Rounds
+from flowfabric.testing.lab_worker import Hand
+from flowfabric.testing.worker_store import Crash, Door, Moment, Pulse
 
 R = TypeVar("R")
 PATIENCE_SECONDS: Final = 10.0
@@ -151,7 +151,7 @@ class Lab(Submits):
         """
         await self.settle()
         if not (await run.status()).ended:
-            raise AssertionError(await checks.told(run, "has no result yet"))
+            raise AssertionError(await assertions.told(run, "has no result yet"))
         return await run.result()
 
     async def _travel(self, target: int) -> None:
@@ -184,7 +184,7 @@ class Lab(Submits):
         wait is over, is refused.
         """
         await self.settle()
-        found = links.read(link)
+        found = approval_links.read(link)
         chosen = signal or found.signal_names[0]
         if chosen not in found.signal_names:
             raise AssertionError(f"the link offers {', '.join(found.signal_names)}, not {chosen!r}")
@@ -201,9 +201,9 @@ class Lab(Submits):
         await self.settle()
         wait = await self.store.read(GetSuspension(execution_id=run.id))
         if wait is None or wait.closed_at:
-            raise AssertionError(await checks.told(run, "waits for nothing that could expire"))
+            raise AssertionError(await assertions.told(run, "waits for nothing that could expire"))
         if not wait.timeout_at:
-            raise AssertionError(await checks.told(run, "waits without a timeout: give its wait one"))
+            raise AssertionError(await assertions.told(run, "waits without a timeout: give its wait one"))
         await self._travel(wait.timeout_at)
 
     # Accidents.
@@ -250,27 +250,27 @@ class Lab(Submits):
 
     async def steps(self, run: Run[Any], *, waits: bool = False) -> list[str]:
         """Name the stored steps of a run in the order of their calls; with `waits` also waits, sleeps and children."""
-        return await checks.steps(self.store, run, waits=waits)
+        return await assertions.steps(self.store, run, waits=waits)
 
     async def frames(self, run: Run[Any], type_: str = "") -> list[Frame]:
         """Return the frames of the last attempt, of one type or all, without those that are superseded."""
-        return await checks.frames(self.store, run, type_)
+        return await assertions.frames(self.store, run, type_)
 
     async def assert_state(self, run: Run[Any], state: str) -> None:
         """Settle, and check where a run stands: `completed`, `suspended`, …; `gone` when it is kept no longer."""
         await self.settle()
-        await checks.assert_state(run, state)
+        await assertions.assert_state(run, state)
 
     async def assert_steps(self, run: Run[Any], names: Sequence[str], *, waits: bool = False) -> None:
         """Settle, and check which steps a run has stored, in order; see `steps`."""
         await self.settle()
-        await checks.assert_same(run, "steps", list(names), await self.steps(run, waits=waits))
+        await assertions.assert_same(run, "steps", list(names), await self.steps(run, waits=waits))
 
     async def assert_frames(self, run: Run[Any], payloads: Iterable[Any], type_: str = "") -> None:
         """Settle, and check what the last attempt emitted: text as text, values as values, bytes as bytes."""
         await self.settle()
-        found = [checks.payload_of(frame) for frame in await self.frames(run, type_)]
-        await checks.assert_same(run, "frames", list(payloads), found)
+        found = [assertions.payload_of(frame) for frame in await self.frames(run, type_)]
+        await assertions.assert_same(run, "frames", list(payloads), found)
 
 
 def _middle() -> float:

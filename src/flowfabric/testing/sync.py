@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 from flowfabric.app import FlowFabric, Frame, SyncRun
 from flowfabric.codecs import Duration
 from flowfabric.testing.lab import Lab
-from flowfabric.testing.life import Crash
+from flowfabric.testing.worker_store import Crash
 
 R = TypeVar("R")
 

@@ -20,10 +20,18 @@ from flowfabric.model.contracts.lease import Complete, Fail, Release
 from flowfabric.model.errors import FlowFabricError, InvalidInput, StoreClosed, invalid
 from flowfabric.storage import open_store
 from flowfabric.storage.base import Commands, Upkeep
-from flowfabric.worker.context import Context
-from flowfabric.worker.durable_calls import Submitter
-from flowfabric.worker.endings import ending, inside
-from flowfabric.worker.executors import Processes, interruptible
+from flowfabric.worker.claimed_task import ClaimedTask
+from flowfabric.worker.context.context import Context
+from flowfabric.worker.context.durable_calls import Submitter
+from flowfabric.worker.context.process_context import Facts
+from flowfabric.worker.context.sync_context import SyncContext
+from flowfabric.worker.execution.failures import ending, inside
+from flowfabric.worker.execution.outcomes import Outcomes
+from flowfabric.worker.execution.processes import Processes, interruptible
+from flowfabric.worker.execution.running_task import Running
+from flowfabric.worker.execution.stopping import REMINDER_SECONDS, log_grace, names_of, stop_signals
+from flowfabric.worker.execution.threads import in_thread
+from flowfabric.worker.execution.watchdog import Watch
 from flowfabric.worker.faults import (
     DeadlinePassed,
     InvalidArguments,
@@ -32,15 +40,7 @@ from flowfabric.worker.faults import (
 )
 from flowfabric.worker.handlers import Executor, Handler, Resolver, WorkerSettings
 from flowfabric.worker.layers import Layer
-from flowfabric.worker.outcomes import Outcomes
-from flowfabric.worker.remote import Facts
-from flowfabric.worker.running import Running
-from flowfabric.worker.sending import Backoff, transient
-from flowfabric.worker.stopping import REMINDER_SECONDS, log_grace, names_of, stop_signals
-from flowfabric.worker.sync_context import SyncContext
-from flowfabric.worker.tasks import ClaimedTask
-from flowfabric.worker.threads import in_thread
-from flowfabric.worker.watching import Watch
+from flowfabric.worker.outbox import Backoff, transient
 from flowfabric.worker.worker import Worker
 
 log = logging.getLogger("flowfabric.worker")

@@ -32,14 +32,14 @@ from flowfabric.storage import open_store
 from flowfabric.storage.base import Commands, Waits
 from flowfabric.storage.minting import new_uuid
 from flowfabric.storage.sqlite import SqliteStore
+from flowfabric.worker.claimed_task import ClaimedTask
+from flowfabric.worker.execution.watchdog import Watch
 from flowfabric.worker.faults import WorkerAtCapacity
 from flowfabric.worker.handlers import WorkerSettings
-from flowfabric.worker.holds import Hold
 from flowfabric.worker.layers import Layer, layered
-from flowfabric.worker.renewal import Borrowed, Renewer, Renewing
-from flowfabric.worker.sending import Backoff, Outbox, transient
-from flowfabric.worker.tasks import ClaimedTask
-from flowfabric.worker.watching import Watch
+from flowfabric.worker.leases.held_lease import Hold
+from flowfabric.worker.leases.renewal import Borrowed, Renewer, Renewing
+from flowfabric.worker.outbox import Backoff, Outbox, transient
 
 log = logging.getLogger("flowfabric.worker")
 

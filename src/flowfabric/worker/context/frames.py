@@ -10,8 +10,8 @@ from flowfabric.model.contracts.reads import TailStream
 from flowfabric.model.contracts.streams import MAX_FRAMES_PER_CALL, FrameInput
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.limits import FRAME_READ_MAX
-from flowfabric.worker.sending import Backoff, transient
-from flowfabric.worker.tasks import ClaimedTask
+from flowfabric.worker.claimed_task import ClaimedTask
+from flowfabric.worker.outbox import Backoff, transient
 
 FULL: Final = 4 * MAX_FRAMES_PER_CALL
 """So many frames may wait before the handler has to."""

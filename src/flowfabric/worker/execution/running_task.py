@@ -6,11 +6,11 @@ import asyncio
 import time
 
 from flowfabric.model.errors import FlowFabricError
-from flowfabric.worker.context import Context
+from flowfabric.worker.claimed_task import ClaimedTask
+from flowfabric.worker.context.context import Context
+from flowfabric.worker.execution.threads import Interrupt
 from flowfabric.worker.faults import Interrupted, LeaseLost
 from flowfabric.worker.handlers import Handler
-from flowfabric.worker.tasks import ClaimedTask
-from flowfabric.worker.threads import Interrupt
 
 
 class Running(Interrupt):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from flowfabric.worker.running import Running
+    from flowfabric.worker.execution.running_task import Running
 
 log = logging.getLogger("flowfabric.worker")
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 from flowfabric.codecs import EncodeFault
 from flowfabric.model.contracts.lease import Fail, Release
 from flowfabric.model.limits import MAX_DETAIL_BYTES, MAX_TEXT_BYTES
+from flowfabric.worker.claimed_task import ClaimedTask
 from flowfabric.worker.faults import (
     RETRY,
     Interrupted,
@@ -29,7 +30,6 @@ from flowfabric.worker.faults import (
     Suspended,
     names_of,
 )
-from flowfabric.worker.tasks import ClaimedTask
 
 log = logging.getLogger("flowfabric.worker")
 

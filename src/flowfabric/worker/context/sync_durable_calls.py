@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 
 from flowfabric.codecs import Duration
 from flowfabric.worker.calls import Call
-from flowfabric.worker.durable_calls import Child
+from flowfabric.worker.context.durable_calls import Child
 from flowfabric.worker.options import Options
-from flowfabric.worker.step_policy import StepPolicy
-from flowfabric.worker.steps import check_function, check_name
+from flowfabric.worker.steps.journal import check_function, check_name
+from flowfabric.worker.steps.policy import StepPolicy
 
 if TYPE_CHECKING:
-    from flowfabric.worker.context import Context
-    from flowfabric.worker.sync_context import SyncContext
+    from flowfabric.worker.context.context import Context
+    from flowfabric.worker.context.sync_context import SyncContext
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -11,8 +11,8 @@ from typing import Any
 from flowfabric.app import FlowFabric
 from flowfabric.model.contracts.reads import ListLeases
 from flowfabric.storage.base import Upkeep
-from flowfabric.testing.agenda import LabTimer
-from flowfabric.testing.life import Crash, Life, Pulse, Seen
+from flowfabric.testing.step_timers import LabTimer
+from flowfabric.testing.worker_store import Crash, Life, Pulse, Seen
 from flowfabric.worker import Context, Handler, Runtime, SyncContext
 
 

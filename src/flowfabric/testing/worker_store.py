@@ -26,8 +26,8 @@ from flowfabric.model.errors import FlowFabricError, StoreClosed, from_code
 from flowfabric.model.ids import Partitions
 from flowfabric.model.records import Execution
 from flowfabric.storage.base import Subscription, Upkeep
-from flowfabric.testing.agenda import Agenda
-from flowfabric.testing.links import written
+from flowfabric.testing.approval_links import written
+from flowfabric.testing.step_timers import Agenda
 from flowfabric.worker.faults import LeaseLost
 from flowfabric.worker.layers import Layer
 

@@ -17,12 +17,12 @@ from multiprocessing.connection import Connection
 from typing import Any, Final
 
 from flowfabric.codecs import Codec, Duration
-from flowfabric.worker.context import Context, bound_log
-from flowfabric.worker.durable_calls import Child
-from flowfabric.worker.results import read_result, write_result
-from flowfabric.worker.step_policy import StepPolicy, StepTimer
-from flowfabric.worker.steps import STEPS_AROUND
-from flowfabric.worker.sync_context import SyncContext
+from flowfabric.worker.context.context import Context, bound_log
+from flowfabric.worker.context.durable_calls import Child
+from flowfabric.worker.context.sync_context import SyncContext
+from flowfabric.worker.steps.journal import STEPS_AROUND
+from flowfabric.worker.steps.policy import StepPolicy, StepTimer
+from flowfabric.worker.steps.results import read_result, write_result
 
 _OFFERED: Final = frozenset({
     "approval_link", "create_waitpoint", "emit", "flush", "progress", "sleep", "summary", "wait_for_signal",

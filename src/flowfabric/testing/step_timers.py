@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from flowfabric.worker.step_policy import StepTimer
+from flowfabric.worker.steps.policy import StepTimer
 
 
 @dataclass(eq=False)

@@ -11,8 +11,8 @@ from flowfabric.model import checks
 from flowfabric.model.contracts.lease import StepView
 from flowfabric.model.contracts.reads import GetStep
 from flowfabric.model.errors import invalid
+from flowfabric.worker.claimed_task import ClaimedTask
 from flowfabric.worker.faults import StepMismatch
-from flowfabric.worker.tasks import ClaimedTask
 
 WAIT: Final = "wait:"
 SLEEP: Final = "sleep"

@@ -10,8 +10,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from flowfabric.app.run import Run
 from flowfabric.worker.calls import Call
-from flowfabric.worker.context import Context
-from flowfabric.worker.sync_context import SyncContext
+from flowfabric.worker.context.context import Context
+from flowfabric.worker.context.sync_context import SyncContext
 
 P = ParamSpec("P")
 R = TypeVar("R")

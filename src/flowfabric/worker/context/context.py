@@ -24,13 +24,13 @@ from flowfabric.model.contracts.waiting import Binding, SatisfiedAtOnce, Suspend
 from flowfabric.model.errors import FlowFabricError, NotOffered, invalid
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker.calls import Call
-from flowfabric.worker.durable_calls import DurableCalls, Submitter, WithOptions
+from flowfabric.worker.claimed_task import ClaimedTask
+from flowfabric.worker.context.durable_calls import DurableCalls, Submitter, WithOptions
+from flowfabric.worker.context.frames import Emitter, now_ms
+from flowfabric.worker.context.waits import Count, Signal, Waitpoint, condition_of, signal_of, written_details
 from flowfabric.worker.faults import LeaseLost, Suspended, WaitTimeout, is_loss
-from flowfabric.worker.frames import Emitter, now_ms
 from flowfabric.worker.options import NOTHING, Options, SubmitOptions, options_of
-from flowfabric.worker.results import read_result, write_result
-from flowfabric.worker.step_policy import StepPolicy, StepTimer, call_function
-from flowfabric.worker.steps import (
+from flowfabric.worker.steps.journal import (
     CHILD,
     LINK,
     SLEEP,
@@ -41,8 +41,8 @@ from flowfabric.worker.steps import (
     Steps,
     step_around,
 )
-from flowfabric.worker.tasks import ClaimedTask
-from flowfabric.worker.waits import Count, Signal, Waitpoint, condition_of, signal_of, written_details
+from flowfabric.worker.steps.policy import StepPolicy, StepTimer, call_function
+from flowfabric.worker.steps.results import read_result, write_result
 
 P = ParamSpec("P")
 R = TypeVar("R")

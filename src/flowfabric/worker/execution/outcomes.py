@@ -11,10 +11,10 @@ from typing import Any
 from flowfabric.model.contracts.lease import Complete, Fail, Release, RetryScheduled
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.times import moment
-from flowfabric.worker.endings import refusal, traceback_of
+from flowfabric.worker.claimed_task import ClaimedTask
+from flowfabric.worker.execution.failures import refusal, traceback_of
 from flowfabric.worker.faults import is_loss
-from flowfabric.worker.sending import Outbox, transient
-from flowfabric.worker.tasks import ClaimedTask
+from flowfabric.worker.outbox import Outbox, transient
 
 log = logging.getLogger("flowfabric.worker")
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from flowfabric.model.errors import FlowFabricError
-from flowfabric.worker.sending import Backoff, transient
+from flowfabric.worker.outbox import Backoff, transient
 
 R = TypeVar("R")
 LONGEST_PAUSE: Final = 5.0

@@ -9,8 +9,8 @@ from flowfabric.engine import Timers
 from flowfabric.model.contracts.reads import ReadDue
 from flowfabric.storage.base import Upkeep
 from flowfabric.testing.clock import Clock
-from flowfabric.testing.hands import Hand
-from flowfabric.testing.life import Pulse
+from flowfabric.testing.lab_worker import Hand
+from flowfabric.testing.worker_store import Pulse
 
 
 class StillRunning(AssertionError):

@@ -10,12 +10,12 @@ from datetime import datetime
 from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
 from flowfabric.codecs import Duration
-from flowfabric.worker.context import Context
+from flowfabric.worker.context.context import Context
+from flowfabric.worker.context.sync_durable_calls import SyncChild, SyncDurableCalls, SyncWithOptions
+from flowfabric.worker.context.waits import Count, Signal, Waitpoint
+from flowfabric.worker.execution.threads import waiting
 from flowfabric.worker.options import NOTHING, Options, SubmitOptions, options_of
-from flowfabric.worker.step_policy import StepPolicy
-from flowfabric.worker.sync_durable_calls import SyncChild, SyncDurableCalls, SyncWithOptions
-from flowfabric.worker.threads import waiting
-from flowfabric.worker.waits import Count, Signal, Waitpoint
+from flowfabric.worker.steps.policy import StepPolicy
 
 P = ParamSpec("P")
 R = TypeVar("R")

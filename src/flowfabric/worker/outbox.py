@@ -14,7 +14,7 @@ from flowfabric.model.contracts.base import Command
 from flowfabric.model.contracts.reads import Question
 from flowfabric.model.errors import FlowFabricError, Infrastructure, ResourceExhausted
 from flowfabric.storage.base import Commands
-from flowfabric.worker.holds import Hold
+from flowfabric.worker.leases.held_lease import Hold
 
 log = logging.getLogger("flowfabric.worker")
 

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from flowfabric.model.errors import invalid
 from flowfabric.model.policy import Policy, backoff_ms, may_retry, parse_policy
-from flowfabric.worker.endings import category_of, inside, reason_of, traceback_of
+from flowfabric.worker.execution.failures import category_of, inside, reason_of, traceback_of
+from flowfabric.worker.execution.threads import Interrupt, in_thread
 from flowfabric.worker.faults import DeadlinePassed, Interrupted, Retry, StepTimeout
 from flowfabric.worker.options import Options
-from flowfabric.worker.threads import Interrupt, in_thread
 
 Log = logging.LoggerAdapter[logging.Logger]
 OF_STEPS: Final = ("retries", "backoff", "retry_on", "timeout")

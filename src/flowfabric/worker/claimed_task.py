@@ -56,8 +56,8 @@ from flowfabric.model.contracts.waiting import (
 from flowfabric.model.errors import FlowFabricError, refuse
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker.faults import TaskConsumed, is_loss
-from flowfabric.worker.holds import Hold
-from flowfabric.worker.sending import transient
+from flowfabric.worker.leases.held_lease import Hold
+from flowfabric.worker.outbox import transient
 
 if TYPE_CHECKING:
     from flowfabric.worker.worker import Worker

@@ -21,11 +21,11 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
-from flowfabric.worker.context import Context
+from flowfabric.worker.context.context import Context
+from flowfabric.worker.context.process_context import Answering, Facts, Line, RemoteContext, Request
+from flowfabric.worker.execution.stopping import SIGNALS
+from flowfabric.worker.execution.threads import Interrupt, in_thread
 from flowfabric.worker.faults import ProcessCrashed, RemoteError
-from flowfabric.worker.remote import Answering, Facts, Line, RemoteContext, Request
-from flowfabric.worker.stopping import SIGNALS
-from flowfabric.worker.threads import Interrupt, in_thread
 
 R = TypeVar("R")
 Answer = Callable[[Request], tuple[bool, Any]]

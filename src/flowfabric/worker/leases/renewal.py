@@ -18,9 +18,9 @@ from typing import Any, Final, Protocol, TypeVar
 
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.errors import FlowFabricError, InternalError, Unreachable, refuse
+from flowfabric.worker.execution.watchdog import Watch
 from flowfabric.worker.faults import is_loss
-from flowfabric.worker.holds import Hold
-from flowfabric.worker.watching import Watch
+from flowfabric.worker.leases.held_lease import Hold
 
 log = logging.getLogger("flowfabric.worker")
 
