@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import uvicorn
+from msgspec.structs import replace
 
 from flowfabric.client import HttpClient
 from flowfabric.client.operations import NOT_OFFERED
@@ -26,7 +27,7 @@ from flowfabric.model.records import Execution
 from flowfabric.server.listener import _Http
 from flowfabric.server.server import Server
 from flowfabric.server.transport import Limits, protocol_with
-from flowfabric.storage.base import Dump, RepairReport, Subscription, Upkeep
+from flowfabric.storage.base import Dump, RepairReport, StoreTraits, Subscription, Upkeep
 from flowfabric.storage.sqlite import SqliteStore
 from support.clock import ManualClock
 
@@ -52,6 +53,10 @@ class OverHttp:
     @property
     def partitions(self) -> Partitions:
         return self.client.partitions
+
+    @property
+    def traits(self) -> StoreTraits:
+        return replace(self.client.traits, is_direct=True, makes_links=False)
 
     async def apply(self, command: Command[Any]) -> Any:
         return await (self.behind if type(command) in BEHIND else self.client).apply(command)

@@ -47,7 +47,7 @@ from flowfabric.model.errors import (
 from flowfabric.model.ids import Partitions, check_execution_id
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Phase
-from flowfabric.storage.base import Subscription
+from flowfabric.storage.base import StoreTraits, Subscription
 from flowfabric.storage.extras import install_command
 
 R = TypeVar("R")
@@ -107,6 +107,11 @@ class HttpClient(Inside):
     def partitions(self) -> Partitions:
         """How ids are spread; the server said so when it was reached."""
         return self._partitions
+
+    @property
+    def traits(self) -> StoreTraits:
+        """What a server can do for its clients."""
+        return StoreTraits(is_direct=False, waits_remotely=True, makes_links=True)
 
     async def close(self) -> None:
         """Close every connection, once what is left to do in the background is done."""

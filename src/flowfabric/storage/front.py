@@ -10,7 +10,7 @@ from flowfabric.model.contracts.base import Command, ExecutionCommand
 from flowfabric.model.contracts.reads import Question
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.ids import Partitions, check_execution_id
-from flowfabric.storage.base import Clock
+from flowfabric.storage.base import Clock, StoreTraits
 from flowfabric.storage.wake import Hub, Listener
 
 R = TypeVar("R")
@@ -29,6 +29,11 @@ class Front:
     def partitions(self) -> Partitions:
         """How ids are spread."""
         return self._partitions
+
+    @property
+    def traits(self) -> StoreTraits:
+        """What this kind of store can do."""
+        return StoreTraits()
 
     def now(self) -> int:
         """Return the store's time."""

@@ -25,7 +25,7 @@ from flowfabric.model.contracts.streams import PutStep
 from flowfabric.model.errors import FlowFabricError, StoreClosed, from_code
 from flowfabric.model.ids import Partitions
 from flowfabric.model.records import Execution
-from flowfabric.storage.base import Subscription, Upkeep
+from flowfabric.storage.base import StoreTraits, Subscription, Upkeep
 from flowfabric.testing.approval_links import written
 from flowfabric.testing.step_timers import Agenda
 from flowfabric.worker.faults import LeaseLost
@@ -66,6 +66,11 @@ class Door:
     def partitions(self) -> Partitions:
         """How ids are spread."""
         return self._store.partitions
+
+    @property
+    def traits(self) -> StoreTraits:
+        """What the store can do; the lab runs the engine."""
+        return StoreTraits(is_direct=False)
 
     def now(self) -> int:
         """Return the time of the lab."""
@@ -139,6 +144,11 @@ class Life(Door):
         self._over = False
         self._frozen: list[asyncio.Future[None]] = []
         self._threads: list[Future[None]] = []
+
+    @property
+    def traits(self) -> StoreTraits:
+        """What the store can do; the lab waits for work and answers links."""
+        return StoreTraits(is_direct=False, waits_remotely=True, makes_links=True)
 
     # Working.
 

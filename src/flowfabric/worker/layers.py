@@ -16,6 +16,8 @@ from contextlib import AbstractAsyncContextManager
 from functools import lru_cache
 from typing import Any, Final, Protocol, TypeVar
 
+from msgspec.structs import replace
+
 from flowfabric.model.contracts.access import ApprovalLink, LinkRequest
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.contracts.lease import Claim, Claimed
@@ -32,7 +34,7 @@ from flowfabric.model.errors import (
 )
 from flowfabric.model.ids import Partitions
 from flowfabric.model.records import Execution
-from flowfabric.storage.base import Commands, Subscription, Waits
+from flowfabric.storage.base import Commands, StoreTraits, Subscription, Waits
 
 R = TypeVar("R")
 log = logging.getLogger("flowfabric.calls")
@@ -89,6 +91,11 @@ class Layered:
     def partitions(self) -> Partitions:
         """How ids are spread."""
         return self._store.partitions
+
+    @property
+    def traits(self) -> StoreTraits:
+        """What the store can do; an engine runs on the store itself, without layers."""
+        return replace(self._store.traits, is_direct=False)
 
     async def apply(self, command: Command[R]) -> R:
         """Decide one command."""
