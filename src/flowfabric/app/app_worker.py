@@ -16,7 +16,6 @@ from flowfabric.app.dependencies import Opened
 from flowfabric.app.publishing import Publisher, kind_of_task
 from flowfabric.app.run import Run
 from flowfabric.app.submitter import Core, Submitter
-from flowfabric.client import HttpClient
 from flowfabric.model.contracts.kinds import PublishKind
 from flowfabric.model.limits import MAX_NAME_BYTES
 from flowfabric.worker.calls import Call
@@ -108,7 +107,7 @@ class AppWorker:
         stack.push_async_callback(_run, self._stops)
         await _run(self._starts)
         await stack.enter_async_context(Publisher(store, self._kinds(handlers)))
-        engine = not isinstance(store, HttpClient) if self._engine is None else self._engine
+        engine = store.traits.is_direct if self._engine is None else self._engine
         return Runtime(
             store, handlers, self._settings, resolver=Opened(core.registry.factories, needed),
             layers=self._layers, url=core.connection.url, submitter=Children(core), engine=engine,

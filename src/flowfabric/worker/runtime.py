@@ -19,7 +19,7 @@ from flowfabric.engine import Engine
 from flowfabric.model.contracts.lease import Complete, Fail, Release
 from flowfabric.model.errors import FlowFabricError, InvalidInput, StoreClosed, invalid
 from flowfabric.storage import open_store
-from flowfabric.storage.base import Commands, Upkeep
+from flowfabric.storage.base import Commands, Upkeep, is_direct
 from flowfabric.worker.claimed_task import ClaimedTask
 from flowfabric.worker.context.context import Context
 from flowfabric.worker.context.durable_calls import Submitter
@@ -462,6 +462,6 @@ def _around(layer: Layer, kind: str, execution_id: str, run: Any) -> Any:
 
 
 def _direct(store: Commands) -> Upkeep:
-    if not hasattr(store, "take_baton"):
+    if not is_direct(store):
         raise invalid("engine", "runs beside a direct store only; a server has its own")
-    return store  # type: ignore[return-value]
+    return store

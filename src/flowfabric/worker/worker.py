@@ -29,9 +29,8 @@ from flowfabric.model.contracts.waiting import DeliverSignal, SignalAccepted, Si
 from flowfabric.model.errors import FlowFabricError, StoreClosed, invalid
 from flowfabric.model.limits import MAX_LIVENESS_MS, MAX_TASKS_PER_CLAIM
 from flowfabric.storage import open_store
-from flowfabric.storage.base import Commands, Waits
+from flowfabric.storage.base import Commands
 from flowfabric.storage.minting import new_uuid
-from flowfabric.storage.sqlite import SqliteStore
 from flowfabric.worker.claimed_task import ClaimedTask
 from flowfabric.worker.execution.watchdog import Watch
 from flowfabric.worker.faults import WorkerAtCapacity
@@ -80,7 +79,7 @@ class Worker:
         self.outbox = Outbox(store)
         self.renewer = Renewer(store, self.lease_ttl_ms, connect, watch)
         self.closed = False
-        self.looks_first = not isinstance(store, Waits)
+        self.looks_first = not store.traits.waits_remotely
         """Whether the store is asked before it is waited for; one that waits itself needs to be asked only once."""
         self._owns_store = False
         self._unanswered: Claim | None = None
@@ -333,7 +332,7 @@ class Worker:
 
 def _second(store: Commands, url: str, layers: Sequence[Layer]) -> Callable[[], Awaitable[Renewing]] | None:
     """Say how the renewal gets a connection of its own; none where the store serves any thread."""
-    if isinstance(store, SqliteStore):  # its writer is a thread already
+    if store.traits.is_thread_safe:
         return None
     loop = asyncio.get_running_loop()
 

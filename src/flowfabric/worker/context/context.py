@@ -14,7 +14,7 @@ from typing import Any, Final, ParamSpec, TypeVar, Unpack, overload
 
 from flowfabric.codecs import JSON, Codec, Duration, decode_value, encode_value, millis
 from flowfabric.model.conditions import Condition, timeout_only
-from flowfabric.model.contracts.access import ApprovalLink, LinkRequest
+from flowfabric.model.contracts.access import LinkRequest
 from flowfabric.model.contracts.base import HolderCommand
 from flowfabric.model.contracts.lease import UpdateProgress
 from flowfabric.model.contracts.reads import ReadToken
@@ -22,6 +22,7 @@ from flowfabric.model.contracts.streams import FrameInput, PutStep, StepExisting
 from flowfabric.model.contracts.wait_results import WaitResult, unpack_wait
 from flowfabric.model.contracts.waiting import Binding, SatisfiedAtOnce, Suspend
 from flowfabric.model.errors import FlowFabricError, NotOffered, invalid
+from flowfabric.storage.base import makes_links
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker.calls import Call
 from flowfabric.worker.claimed_task import ClaimedTask
@@ -416,8 +417,8 @@ class Context(DurableCalls):
         arrives as the payload `{"comment": …}`. `answer.source` is `to`, or the name that the visitor gives. Send the
         link inside a step: it is a secret, so it is not stored, but every run of the handler makes the same one.
         """
-        make = getattr(self._task.worker.store, "make_link", None)
-        if make is None:
+        store = self._task.worker.store
+        if not makes_links(store):
             raise NotOffered(
                 "approval links are pages of a server: connect the worker to one (http://…), "
                 "or send the waitpoint's id and token and deliver the signal yourself"
@@ -434,7 +435,7 @@ class Context(DurableCalls):
             expires_in_ms=0 if until else millis(expires, "expires"), source_identity=to,
             link_id=str(uuid.uuid5(uuid.UUID(waitpoint.id), name)),
         )  # fmt: skip
-        made: ApprovalLink = await make(link)
+        made = await store.make_link(link)
         if not until:
             await self._keep(name, place, made.expires_at, _nothing)
         return made.url
