@@ -24,7 +24,7 @@ def test_every_public_exception_is_there(module: object) -> None:
     ]
     unknown = {
         "InvalidArguments",
-        "Suspended",
+        "HandlerSuspended",
     }  # between the runtime and its handlers, and seen by nobody else
     assert [
         name for name, kind in own if getattr(errors, name, None) is not kind and name not in unknown

@@ -20,7 +20,7 @@ from flowfabric.model.contracts.reads import ListWaitpoints, ReadStream, ReadSum
 from flowfabric.model.contracts.waiting import ApproveSignal
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker import Permanent, Retry, SyncContext
-from flowfabric.worker.execution.processes import _Process
+from flowfabric.worker.execution.processes import _HandlerProcess
 from support.until import until
 from support.working import Place, handler
 
@@ -244,7 +244,7 @@ async def test_it_waits_without_being_held(place: Place) -> None:
 
 
 def test_a_signal_does_not_end_a_process_that_is_still_starting() -> None:
-    process = _Process(multiprocessing.get_context("spawn"))
+    process = _HandlerProcess(multiprocessing.get_context("spawn"))
     try:
         for number in (signal.SIGINT, signal.SIGTERM):
             os.kill(process._process.pid or 0, number)

@@ -9,12 +9,12 @@ from functools import cached_property
 from typing import Any, Final, Self, TypeVar, Unpack, overload
 
 from flowfabric.app.app_worker import AppWorker
-from flowfabric.app.connection import Connection
+from flowfabric.app.connection import StoreConnection
 from flowfabric.app.dependencies import Factory
-from flowfabric.app.run import PATIENCE_SECONDS, Home, Run
-from flowfabric.app.submitter import Core, Submitter
+from flowfabric.app.run import PATIENCE_SECONDS, Run, StoreHandle
+from flowfabric.app.submitter import AppCore, Submitter
 from flowfabric.app.sync import SyncFlowFabric
-from flowfabric.app.tasks import Declared, Registry, kind_of
+from flowfabric.app.tasks import Registry, TaskDefinition, kind_of
 from flowfabric.codecs import JSON, Codec, Duration, seconds
 from flowfabric.model.errors import invalid
 from flowfabric.storage.base import Commands
@@ -63,9 +63,9 @@ class FlowFabric(Submitter):
         patience: Duration = PATIENCE_SECONDS,
         layers: Sequence[Layer] = (),
     ) -> None:
-        connection = Connection(url, store)
-        home = Home(connection.get, codec, seconds(patience, "patience"))
-        super().__init__(Core(connection, home, Registry(), namespace), NOTHING)
+        connection = StoreConnection(url, store)
+        home = StoreHandle(connection.get, codec, seconds(patience, "patience"))
+        super().__init__(AppCore(connection, home, Registry(), namespace), NOTHING)
         self._layers = tuple(layers)
         self._starts: list[Hook] = []
         self._stops: list[Hook] = []
@@ -133,7 +133,7 @@ class FlowFabric(Submitter):
 
         def declare(declared: F) -> F:
             _check_function(declared)
-            task = Declared(
+            task = TaskDefinition(
                 kind=kind_of(declared, name, version),
                 function=declared,
                 options=said,

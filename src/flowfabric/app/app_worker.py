@@ -12,10 +12,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from flowfabric.app.dependencies import Opened
+from flowfabric.app.dependencies import OpenedDependencies
 from flowfabric.app.publishing import Publisher, kind_of_task
 from flowfabric.app.run import Run
-from flowfabric.app.submitter import Core, Submitter
+from flowfabric.app.submitter import AppCore, Submitter
 from flowfabric.model.contracts.kinds import PublishKind
 from flowfabric.model.limits import MAX_NAME_BYTES
 from flowfabric.worker.calls import Call
@@ -27,10 +27,10 @@ from flowfabric.worker.runtime import Runtime
 Hook = Callable[[], Any]
 
 
-class Children:
+class AppChildSubmitter:
     """Submits for handlers: what one asks for twice, because it ran twice, exists once."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: AppCore) -> None:
         self._core = core
 
     async def submit(
@@ -64,7 +64,7 @@ class AppWorker:
 
     def __init__(
         self,
-        core: Core,
+        core: AppCore,
         settings: WorkerSettings,
         *,
         layers: Sequence[Layer],
@@ -109,8 +109,8 @@ class AppWorker:
         await stack.enter_async_context(Publisher(store, self._kinds(handlers)))
         engine = store.traits.is_direct if self._engine is None else self._engine
         return Runtime(
-            store, handlers, self._settings, resolver=Opened(core.registry.factories, needed),
-            layers=self._layers, url=core.connection.url, submitter=Children(core), engine=engine,
+            store, handlers, self._settings, resolver=OpenedDependencies(core.registry.factories, needed),
+            layers=self._layers, url=core.connection.url, submitter=AppChildSubmitter(core), engine=engine,
         )  # fmt: skip
 
     def _kinds(self, handlers: Mapping[str, Handler]) -> list[PublishKind]:

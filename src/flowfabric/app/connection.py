@@ -13,7 +13,7 @@ from flowfabric.storage.base import Commands
 from flowfabric.storage.resolve import make_folder, store_url
 
 
-class Connection:
+class StoreConnection:
     """Opens the store that a URL names, or hands out the one that it was given."""
 
     def __init__(self, url: str, store: Commands | None) -> None:
@@ -26,7 +26,7 @@ class Connection:
         self._lock: asyncio.Lock | None = None
         self._users = 0
         self._process = os.getpid()
-        self._origin: Connection | None = None
+        self._origin: StoreConnection | None = None
         self._lent_on: asyncio.AbstractEventLoop | None = None
 
     @property
@@ -44,13 +44,13 @@ class Connection:
         """Whether somebody else's engine looks after the store."""
         return self.url.startswith(("http://", "https://"))
 
-    def of_its_own(self) -> Connection:
+    def of_its_own(self) -> StoreConnection:
         """Return another connection to the same store, for another event loop; what is lent here is used there too."""
         if self._given is not None and self._lent_on is None:
             raise invalid(
                 "store", "an app on a store of yours lives on one event loop: give it a URL instead"
             )
-        other = Connection(self._url, None)
+        other = StoreConnection(self._url, None)
         other._origin = self
         return other
 

@@ -26,7 +26,7 @@ provided: Final[Any] = type("Provided", (), {"__repr__": lambda _: "provided"})(
 """
 
 
-class Opened:
+class OpenedDependencies:
     """Everything that one worker has opened for its handlers."""
 
     def __init__(self, factories: Mapping[type, Factory], needed: frozenset[type]) -> None:

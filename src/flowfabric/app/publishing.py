@@ -11,14 +11,14 @@ from typing import Final, Self
 
 import msgspec
 
-from flowfabric.app.tasks import Declared
+from flowfabric.app.tasks import TaskDefinition
 from flowfabric.model import checks
 from flowfabric.model.contracts.kinds import Published, PublishKind
 from flowfabric.model.errors import FlowFabricError, NotFound, Unauthorized
 from flowfabric.model.limits import MAX_DESCRIPTION_BYTES, MAX_SCHEMA_BYTES
 from flowfabric.storage.base import Commands
 from flowfabric.worker.handlers import Handler
-from flowfabric.worker.outbox import Backoff, transient
+from flowfabric.worker.outbox import RetryPause, is_transient
 
 log = logging.getLogger("flowfabric.worker")
 
@@ -28,7 +28,7 @@ AT_ONCE: Final = 256
 """Kinds in one call."""
 
 
-def kind_of_task(task: Declared, handler: Handler, namespace: str, actor: str) -> PublishKind:
+def kind_of_task(task: TaskDefinition, handler: Handler, namespace: str, actor: str) -> PublishKind:
     """Describe a task: its options, its parameters and its docstring."""
     options = task.options
     return PublishKind(
@@ -86,7 +86,7 @@ class Publisher:
 
     async def _publish_all(self) -> None:
         left = list(self._kinds)
-        backoff = Backoff()
+        backoff = RetryPause()
         try:
             while left := await self._publish(left):
                 await backoff.pause()
@@ -114,7 +114,7 @@ class Publisher:
                         reply, NotFound | Unauthorized
                     ):  # an older server, or a token without the right
                         raise reply
-                    if transient(reply):
+                    if is_transient(reply):
                         again.append(command)
                     else:
                         log.warning("the task %s was not published: %s", command.kind, reply)

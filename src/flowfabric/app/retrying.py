@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from flowfabric.model.errors import FlowFabricError
-from flowfabric.worker.outbox import Backoff, transient
+from flowfabric.worker.outbox import RetryPause, is_transient
 
 R = TypeVar("R")
 LONGEST_PAUSE: Final = 5.0
@@ -17,16 +17,16 @@ LONGEST_PAUSE: Final = 5.0
 log = logging.getLogger("flowfabric.app")
 
 
-async def patiently(ask: Callable[[], Awaitable[R]], within: float = math.inf) -> R:
+async def retry_while_away(ask: Callable[[], Awaitable[R]], within: float = math.inf) -> R:
     """Ask until there is an answer, or for some seconds; only faults that may pass are waited for."""
     clock = asyncio.get_running_loop().time
     end = clock() + within
-    backoff = Backoff(longest=LONGEST_PAUSE)
+    backoff = RetryPause(longest=LONGEST_PAUSE)
     while True:
         try:
             return await ask()
         except FlowFabricError as error:
-            if not transient(error) or clock() >= end:
+            if not is_transient(error) or clock() >= end:
                 raise
             log.warning("the store is away, trying again: %s", error)
         await backoff.pause()

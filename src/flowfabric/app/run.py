@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from flowfabric.app.errors import ResultExpired, TaskCancelled, TaskExpired, TaskFailed, TaskSkipped
 from flowfabric.app.execution_ids import is_whole, resolve_execution
-from flowfabric.app.retrying import log, patiently
+from flowfabric.app.retrying import log, retry_while_away
 from flowfabric.app.signals import send_signal
 from flowfabric.app.stream import follow
 from flowfabric.app.views import (
@@ -48,7 +48,7 @@ PATIENCE_SECONDS: Final = 2.0
 """After so long without an end, whoever waits is told why."""
 LONGEST_SECONDS: Final = 20.0
 
-Opens = Callable[[], Awaitable[Commands]]
+OpenStore = Callable[[], Awaitable[Commands]]
 
 _ENDS: Final = {
     Public.CANCELLED: TaskCancelled,
@@ -62,10 +62,10 @@ _WORDS: Final = {"success": "completed"}
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class StoreHandle:
     """Where a run lives, and how its values are read."""
 
-    open: Opens
+    open: OpenStore
     codec: Codec = JSON
     patience: float = PATIENCE_SECONDS
 
@@ -82,7 +82,7 @@ class Run(Generic[R_co]):
 
     def __init__(
         self,
-        home: Home,
+        home: StoreHandle,
         execution_id: str,
         returns: Any = Any,
         *,
@@ -280,7 +280,7 @@ class Run(Generic[R_co]):
 
     async def _kept(self, ask: Callable[[], Awaitable[T]]) -> T:
         try:
-            return await patiently(ask)
+            return await retry_while_away(ask)
         except NotFound as error:
             raise ResultExpired(f"{ResultExpired.message} ({self.id})") from error
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
-from flowfabric.app.retrying import patiently
+from flowfabric.app.retrying import retry_while_away
 from flowfabric.app.views import AttemptStarted, Frame, Superseded, frame_of, start_of, superseded_of
 from flowfabric.engine.superseded import Supersession
 from flowfabric.model import superseded as model
@@ -40,7 +40,7 @@ async def follow(
     reader = _Reader(store, execution_id, after, include_superseded=include_superseded)
     async with AsyncExitStack() as stack:
         topics = [f"execution:{execution_id}"]
-        woken = await patiently(lambda: stack.enter_async_context(store.subscribe(topics)))
+        woken = await retry_while_away(lambda: stack.enter_async_context(store.subscribe(topics)))
         while True:
             # The record is read before the frames: an end, or a lease, that it shows comes after what follows.
             run = await reader.read(GetExecution(execution_id=execution_id))
@@ -73,7 +73,7 @@ class _Reader:
 
     async def read(self, question: Any) -> Any:
         """Ask the store, however long it is away."""
-        return await patiently(lambda: self._store.read(question))
+        return await retry_while_away(lambda: self._store.read(question))
 
     def next_attempt(self) -> None:
         """Go on with the stream of the next attempt."""

@@ -17,8 +17,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Submits:
-    """What an app offers to whoever submits, with its own options or with others."""
+class SubmitMethods:
+    """The typed methods that submit calls, of an app, of `app.options(…)` and of a lab."""
+
+    _has_options = False
+    """Whether options were given that a prepared call would not have."""
 
     @overload
     def call(
@@ -90,7 +93,11 @@ class Submits:
         same call.
         """
         if isinstance(task, Call):
-            return await self._submit(self._given(task, args, kwargs))
+            if args or kwargs or self._has_options:
+                raise TypeError(
+                    "a call that was prepared has its arguments and options: app.options(…).call(task, …)"
+                )
+            return await self._submit(task)
         return await self._submit(self._call(task, args, kwargs))
 
     async def submit_many(self, calls: Iterable[Call[R]]) -> list[Run[R]]:
@@ -115,9 +122,6 @@ class Submits:
     def _call(
         self, task: Callable[..., Any] | str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Call[Any]:
-        raise NotImplementedError
-
-    def _given(self, call: Call[R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[R]:
         raise NotImplementedError
 
     async def _submit(self, call: Call[R]) -> Run[R]:

@@ -8,45 +8,45 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from flowfabric.app.connection import Connection
+from flowfabric.app.connection import StoreConnection
 from flowfabric.app.errors import SubmitRefused
-from flowfabric.app.retrying import patiently
-from flowfabric.app.run import Home, Run
-from flowfabric.app.submit_methods import Submits
-from flowfabric.app.tasks import DEFAULT_LANE, Registry
+from flowfabric.app.retrying import retry_while_away
+from flowfabric.app.run import Run, StoreHandle
+from flowfabric.app.submit_methods import SubmitMethods
+from flowfabric.app.tasks import Registry
 from flowfabric.codecs import EncodeFault, encode_value, millis
 from flowfabric.engine.kinds import KindCache
 from flowfabric.model import ids
 from flowfabric.model.contracts.create import Created, CreateExecution, Duplicate
 from flowfabric.model.errors import FlowFabricError, InvalidInput
-from flowfabric.model.kinds import with_defaults
+from flowfabric.model.kinds import DEFAULT_LANE, with_defaults
 from flowfabric.model.limits import MAX_BATCH
+from flowfabric.model.presence import DEFAULT_NAMESPACE
 from flowfabric.storage.base import Commands
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker.calls import Call
 from flowfabric.worker.options import NOTHING, Options
 
 R = TypeVar("R")
-DEFAULT_NAMESPACE: Final = "default"
 SUBMIT_SECONDS: Final = 5.0
 """How long a submission waits for a store that is away. Its id is chosen, so a repeat creates nothing twice."""
 
 
 @dataclass(frozen=True, slots=True)
-class Core:
+class AppCore:
     """What everything that belongs to one app shares."""
 
-    connection: Connection
-    home: Home
+    connection: StoreConnection
+    home: StoreHandle
     registry: Registry
     namespace: str
     kinds: KindCache = field(default_factory=KindCache)
     """What workers have published of tasks that are only known by name."""
 
-    def on(self, connection: Connection) -> Core:
+    def on(self, connection: StoreConnection) -> AppCore:
         """Return the same on another connection."""
-        home = Home(connection.get, self.home.codec, self.home.patience)
-        return Core(connection, home, self.registry, self.namespace)
+        home = StoreHandle(connection.get, self.home.codec, self.home.patience)
+        return AppCore(connection, home, self.registry, self.namespace)
 
     def run(self, execution_id: str, task: Callable[..., Any] | str | None) -> Run[Any]:
         """Return the handle of a run, whose task says of which type its result is."""
@@ -57,13 +57,13 @@ class Core:
         return Run(self.home, execution_id, registry.handler(known).returns, codec=known.codec)
 
 
-class Submitter(Submits):
+class Submitter(SubmitMethods):
     """Submits with options that go before those of each task."""
 
-    def __init__(self, core: Core, options: Options) -> None:
+    def __init__(self, core: AppCore, options: Options) -> None:
         self._core = core
         self._options = options
-        self._says_something = options != NOTHING
+        self._has_options = options != NOTHING
         self._decides_policy = options.has_policy
         options.check()
 
@@ -96,7 +96,7 @@ class Submitter(Submits):
         self, kind: str, defaults: Options, policy: bytes, written: tuple[bytes, str]
     ) -> CreateExecution:
         own = self._options
-        said = own.over(defaults) if self._says_something else defaults
+        said = own.over(defaults) if self._has_options else defaults
         return CreateExecution(
             execution_id=new_uuid(),
             execution_kind=kind,
@@ -112,14 +112,6 @@ class Submitter(Submits):
             delay_ms=None if said.delay is None else millis(said.delay, "delay"),
         )
 
-    def _given(self, call: Call[R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[R]:
-        """Take a call as it was prepared."""
-        if args or kwargs or self._says_something:
-            raise TypeError(
-                "a call that was prepared has its arguments and options: app.options(…).call(task, …)"
-            )
-        return call
-
     async def _submit(self, call: Call[R]) -> Run[R]:
         store = await self._core.connection.get()
 
@@ -127,7 +119,7 @@ class Submitter(Submits):
             (command,) = await self._commands([call], store)
             return await store.apply(command)
 
-        return self._run(call, await patiently(send, SUBMIT_SECONDS))
+        return self._run(call, await retry_while_away(send, SUBMIT_SECONDS))
 
     async def _submit_many(self, calls: list[Call[R]]) -> list[Run[R]]:
         store = await self._core.connection.get()

@@ -10,10 +10,10 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Itera
 from contextlib import suppress
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overload
 
-from flowfabric.app.connection import Connection
+from flowfabric.app.connection import StoreConnection
 from flowfabric.app.run import Run
 from flowfabric.app.stream import StreamItem
-from flowfabric.app.submitter import Core, Submitter
+from flowfabric.app.submitter import AppCore, Submitter
 from flowfabric.app.views import AttemptStarted, Explanation, Frame, Status, Superseded
 from flowfabric.codecs import Duration
 from flowfabric.model.records import Event
@@ -30,7 +30,7 @@ R_co = TypeVar("R_co", covariant=True)
 class Portal:
     """An event loop in a thread of its own, into which other threads call. A process that was forked starts anew."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: StoreConnection) -> None:
         self._connection = connection
         self._lock = threading.Lock()
         self._process = 0
@@ -167,7 +167,7 @@ class SyncFlowFabric:
         print(app.sync.submit(review, "text").result(timeout="1m"))
     """
 
-    def __init__(self, core: Core, options: Options, portal: Portal | None = None) -> None:
+    def __init__(self, core: AppCore, options: Options, portal: Portal | None = None) -> None:
         self._core = core if portal is not None else core.on(core.connection.of_its_own())
         self._portal = portal or Portal(self._core.connection)
         self._submitter = Submitter(self._core, options)

@@ -14,16 +14,15 @@ from flowfabric.codecs import Codec, Signature
 from flowfabric.codecs.signature import hints_of
 from flowfabric.model import checks
 from flowfabric.model.errors import invalid
+from flowfabric.model.kinds import DEFAULT_LANE
 from flowfabric.worker.context.context import Context
 from flowfabric.worker.context.sync_context import SyncContext
 from flowfabric.worker.handlers import Executor, Handler
 from flowfabric.worker.options import Options
 
-DEFAULT_LANE = "default"
-
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class TaskDefinition:
     """One task as its author declared it."""
 
     kind: str
@@ -99,12 +98,12 @@ class Registry:
     """All tasks of an app, by kind and by function."""
 
     def __init__(self) -> None:
-        self.by_kind: dict[str, Declared] = {}
+        self.by_kind: dict[str, TaskDefinition] = {}
         self.factories: dict[type, Factory] = {}
-        self._by_function: dict[Callable[..., Any], Declared] = {}
+        self._by_function: dict[Callable[..., Any], TaskDefinition] = {}
         self._handlers: dict[str, Handler] = {}
 
-    def add(self, task: Declared) -> None:
+    def add(self, task: TaskDefinition) -> None:
         """Take a task in; a second one of the same kind is refused."""
         known = self.by_kind.get(task.kind)
         if known is not None:
@@ -125,7 +124,7 @@ class Registry:
         self.factories[type_] = factory
         self._handlers.clear()
 
-    def find(self, function: Callable[..., Any]) -> Declared:
+    def find(self, function: Callable[..., Any]) -> TaskDefinition:
         """Return the task that a function is."""
         if inspect.iscoroutine(function):
             function.close()  # it was never going to be awaited
@@ -144,7 +143,7 @@ class Registry:
             raise UnknownTask(f"{name} is no task of this app: put @app.task over it")
         return found
 
-    def handler(self, task: Declared) -> Handler:
+    def handler(self, task: TaskDefinition) -> Handler:
         """Say how a task is called."""
         found = self._handlers.get(task.kind)
         if found is None:

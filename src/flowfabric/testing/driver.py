@@ -9,19 +9,24 @@ from flowfabric.engine import Timers
 from flowfabric.model.contracts.reads import ReadDue
 from flowfabric.storage.base import Upkeep
 from flowfabric.testing.clock import Clock
-from flowfabric.testing.lab_worker import Hand
-from flowfabric.testing.worker_store import Pulse
+from flowfabric.testing.lab_worker import LabWorker
+from flowfabric.testing.worker_store import ChangeSignal
 
 
 class StillRunning(AssertionError):
     """Handlers do not return, so the lab does not come to rest; the text names them, and says what to do."""
 
 
-class Rounds:
+class LabDriver:
     """Drives one store and the workers on it. Time stands still, except while it travels and after a crash."""
 
     def __init__(
-        self, store: Upkeep, clock: Clock, pulse: Pulse, hire: Callable[[], Awaitable[Hand]], patience: float
+        self,
+        store: Upkeep,
+        clock: Clock,
+        pulse: ChangeSignal,
+        hire: Callable[[], Awaitable[LabWorker]],
+        patience: float,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -33,10 +38,10 @@ class Rounds:
         self._pump: asyncio.Task[None] | None = None
         self._woken: set[str] = set()
         """Executions with a step whose timeout or backoff has just ended."""
-        self.hands: list[Hand] = []
+        self.hands: list[LabWorker] = []
 
     @property
-    def alive(self) -> list[Hand]:
+    def alive(self) -> list[LabWorker]:
         """The workers that live."""
         return [hand for hand in self.hands if not hand.life.dead]
 

@@ -7,9 +7,10 @@ from contextlib import AsyncExitStack
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
+from weakref import WeakSet
 
 from flowfabric.app import Call, FlowFabric, Frame, Run
-from flowfabric.app.submit_methods import Submits
+from flowfabric.app.submit_methods import SubmitMethods
 from flowfabric.codecs import Duration, seconds
 from flowfabric.model.contracts.reads import GetSuspension
 from flowfabric.model.contracts.upkeep import SeedSecret
@@ -21,15 +22,16 @@ from flowfabric.storage.memory import MemoryStore
 from flowfabric.storage.seeding import FIRST_KID
 from flowfabric.testing import approval_links, assertions
 from flowfabric.testing.clock import START, Clock
-from flowfabric.testing.driver import Rounds
-from flowfabric.testing.lab_worker import Hand
-from flowfabric.testing.worker_store import Crash, Door, Moment, Pulse
+from flowfabric.testing.driver import LabDriver
+from flowfabric.testing.lab_worker import LabWorker
+from flowfabric.testing.worker_store import ChangeSignal, Crash, Moment, ObservedStore
 
 R = TypeVar("R")
 PATIENCE_SECONDS: Final = 10.0
+_APPS_IN_LABS: Final[WeakSet[FlowFabric]] = WeakSet()
 
 
-class Lab(Submits):
+class Lab(SubmitMethods):
     """An app under test, through its real code: machine, timers, workers; only the time is made up.
 
     ::
@@ -67,24 +69,25 @@ class Lab(Submits):
         self._worker = worker
         self._crashes: list[Crash] = []
         self._stack = AsyncExitStack()
-        self._rounds: Rounds
+        self._rounds: LabDriver
 
     async def __aenter__(self) -> Self:
-        already = isinstance(self.app._core.connection.given, Door)
-        if already:
+        if self.app in _APPS_IN_LABS:
             raise AssertionError("the app is in a lab already: leave that one first, or give each lab an app")
         async with AsyncExitStack() as stack:
             self.store = await self._open()
             stack.push_async_callback(self.store.close)
-            pulse = Pulse()
-            stack.enter_context(self.app.using(Door(self.store, pulse)))
+            pulse = ChangeSignal()
+            stack.enter_context(self.app.using(ObservedStore(self.store, pulse)))
+            _APPS_IN_LABS.add(self.app)
+            stack.callback(_APPS_IN_LABS.discard, self.app)
 
-            async def hire() -> Hand:
-                hand = Hand(self.app, self.store, pulse, self._crashes, self._worker)
+            async def hire() -> LabWorker:
+                hand = LabWorker(self.app, self.store, pulse, self._crashes, self._worker)
                 await hand.start()
                 return hand
 
-            self._rounds = Rounds(self.store, self.clock, pulse, hire, self._patience)
+            self._rounds = LabDriver(self.store, self.clock, pulse, hire, self._patience)
             await self._rounds.start()
             stack.push_async_callback(self._rounds.stop)
             self._stack = stack.pop_all()
@@ -113,16 +116,13 @@ class Lab(Submits):
     def _call(
         self, task: Callable[..., Any] | str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Call[Any]:
-        return self.app._call(task, args, kwargs)
-
-    def _given(self, call: Call[R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[R]:
-        return self.app._given(call, args, kwargs)
+        return self.app.call(task, *args, **kwargs)
 
     async def _submit(self, call: Call[R]) -> Run[R]:
-        return await self.app._submit(call)
+        return await self.app.submit(call)
 
     async def _submit_many(self, calls: list[Call[R]]) -> list[Run[R]]:
-        return await self.app._submit_many(calls)
+        return await self.app.submit_many(calls)
 
     # Going on.
 

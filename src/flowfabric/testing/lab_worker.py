@@ -2,33 +2,43 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from flowfabric.app import FlowFabric
 from flowfabric.model.contracts.reads import ListLeases
 from flowfabric.storage.base import Upkeep
 from flowfabric.testing.step_timers import LabTimer
-from flowfabric.testing.worker_store import Crash, Life, Pulse, Seen
-from flowfabric.worker import Context, Handler, Runtime, SyncContext
+from flowfabric.testing.worker_store import ChangeSignal, Crash, RunningHandlers, WorkerStore
+from flowfabric.worker import Handler, Runtime
+from flowfabric.worker.context.hooks import ContextHooks
+from flowfabric.worker.steps.policy import StepTimer
+
+R = TypeVar("R")
 
 
-class Hand:
+class LabWorker:
     """One worker."""
 
     def __init__(
-        self, app: FlowFabric, store: Upkeep, pulse: Pulse, crashes: Sequence[Crash], settings: dict[str, Any]
+        self,
+        app: FlowFabric,
+        store: Upkeep,
+        pulse: ChangeSignal,
+        crashes: Sequence[Crash],
+        settings: dict[str, Any],
     ) -> None:
         self._app = app
         self._store = store
         self._settings = settings
         self._stack = AsyncExitStack()
         self._buried = False
-        self.life = Life(store, pulse, crashes)
-        self.seen = Seen(pulse)
+        self.life = WorkerStore(store, pulse, crashes)
+        self.seen = RunningHandlers(pulse, LabHooks(self.life))
         self.runtime: Runtime
 
     async def start(self) -> None:
@@ -38,7 +48,7 @@ class Hand:
         with self._app.using(self.life):
             self.runtime = await self._stack.enter_async_context(worker)
         handlers = self.runtime.handlers
-        self.runtime.handlers = {kind: _struck(handler, self.life) for kind, handler in handlers.items()}
+        self.runtime.handlers = {kind: _mortal(handler, self.life) for kind, handler in handlers.items()}
 
     async def held(self) -> set[str]:
         """Name the runs that it holds, as the store knows."""
@@ -62,19 +72,13 @@ class Hand:
         await self._stack.aclose()
 
 
-def _struck(handler: Handler, life: Life) -> Handler:
-    """Let a handler stand still when its worker dies; one in a process of its own is killed with its worker instead."""
+def _mortal(handler: Handler, life: WorkerStore) -> Handler:
+    """Return the handler so that it freezes when its worker dies; a process is killed with its worker instead."""
     if handler.executor == "process":
         return handler
 
     @functools.wraps(handler.function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        for value in (*args, *kwargs.values()):
-            if isinstance(value, SyncContext):
-                value._wait = _slowed(value._wait, life)  # type: ignore[method-assign]
-                _watch(value._context, life)
-            elif isinstance(value, Context):
-                _watch(value, life)
         if handler.executor == "loop":
             return life.mortal(handler.function(*args, **kwargs))
         with life.in_thread():
@@ -83,20 +87,21 @@ def _struck(handler: Handler, life: Life) -> Handler:
     return replace(handler, function=call)
 
 
-def _slowed(wait: Callable[..., Any], life: Life) -> Callable[..., Any]:
-    async def alive(work: Coroutine[Any, Any, Any]) -> Any:
-        return await life.mortal(work)
+class LabHooks(ContextHooks):
+    """Gives the contexts of one worker the time of the lab, and freezes them when the worker dies."""
 
-    return lambda work: wait(alive(work))
+    def __init__(self, life: WorkerStore) -> None:
+        self._life = life
 
+    def step_timer(self, execution_id: str) -> StepTimer:
+        """Return a timer that follows the clock of the lab."""
+        return LabTimer(self._life.agenda, self._life.now, execution_id)
 
-def _watch(context: Context, life: Life) -> None:
-    context._timer = LabTimer(life.agenda, life.now, context.execution_id)
-    run_step = context._run_step
+    async def before_step(self, execution_id: str, name: str) -> None:
+        """Die if a crash is planned before this step."""
+        if self._life.dies_before(execution_id, name):
+            await asyncio.sleep(0)  # `mortal` freezes the step here
 
-    async def watched(name: str, *rest: Any, **named: Any) -> Any:
-        if await context._steps.find(name) is None:
-            life.before_step(context.execution_id, name)
-        return await life.mortal(run_step(name, *rest, **named))
-
-    context._run_step = watched  # type: ignore[method-assign]
+    async def wrap(self, work: Coroutine[Any, Any, R]) -> R:
+        """Freeze the work when the worker dies."""
+        return await self._life.mortal(work)

@@ -10,7 +10,7 @@ from flowfabric.worker.steps.policy import StepTimer
 
 
 @dataclass(eq=False)
-class Due:
+class StepWait:
     """A time that a step waits for."""
 
     at: int
@@ -19,12 +19,12 @@ class Due:
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class Agenda:
+class StepTimers:
     """The times that the steps of one worker wait for; `changed` is called when there is another one."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
-        self._waiting: list[Due] = []
+        self._waiting: list[StepWait] = []
 
     @property
     def next_at(self) -> int:
@@ -41,7 +41,7 @@ class Agenda:
         """The executions with a step that waits before its next try."""
         return frozenset(due.execution_id for due in self._waiting if due.is_backoff)
 
-    async def wait(self, due: Due) -> None:
+    async def wait(self, due: StepWait) -> None:
         """Wait until the clock of the lab has come so far."""
         self._waiting.append(due)
         self._changed()
@@ -63,7 +63,7 @@ class Agenda:
 class LabTimer(StepTimer):
     """Waits for the steps of one execution until the clock of the lab has come so far."""
 
-    def __init__(self, agenda: Agenda, clock: Callable[[], int], execution_id: str) -> None:
+    def __init__(self, agenda: StepTimers, clock: Callable[[], int], execution_id: str) -> None:
         self._agenda = agenda
         self._clock = clock
         self._execution_id = execution_id
@@ -78,7 +78,7 @@ class LabTimer(StepTimer):
 
     async def _wait(self, seconds: float, *, is_backoff: bool) -> None:
         if ms := round(seconds * 1000):
-            await self._agenda.wait(Due(self._clock() + ms, self._execution_id, is_backoff))
+            await self._agenda.wait(StepWait(self._clock() + ms, self._execution_id, is_backoff))
 
     def chance(self) -> float:
         """Return the middle: in a lab jitter is always the same."""

@@ -9,7 +9,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from flowfabric.app import FlowFabric, Frame, SyncRun
+from flowfabric.app import FlowFabric, Frame, Run, SyncRun
 from flowfabric.codecs import Duration
 from flowfabric.testing.lab import Lab
 from flowfabric.testing.worker_store import Crash
@@ -96,25 +96,25 @@ class SyncLab:
 
     def begun(self, run: SyncRun[Any]) -> None:
         """Wait until the handler of a run works."""
-        self.call(self.lab.begun(run._run))
+        self.call(self.lab.begun(_run_of(run)))
 
     def result(self, run: SyncRun[R]) -> R:
         """Settle, and return the result of a run."""
-        return self.call(self.lab.result(run._run))
+        return self.call(self.lab.result(_run_of(run)))
 
     # People.
 
     def signal(self, run: SyncRun[Any], name: str, payload: Any = None, **options: Any) -> None:
         """Send a signal, and settle."""
-        self.call(self.lab.signal(run._run, name, payload, **options))
+        self.call(self.lab.signal(_run_of(run), name, payload, **options))
 
     def approve(self, run: SyncRun[Any], payload: Any = None, **options: Any) -> None:
         """Approve what the run waits for, and settle."""
-        self.call(self.lab.approve(run._run, payload, **options))
+        self.call(self.lab.approve(_run_of(run), payload, **options))
 
     def reject(self, run: SyncRun[Any], payload: Any = None, **options: Any) -> None:
         """Reject what the run waits for, and settle."""
-        self.call(self.lab.reject(run._run, payload, **options))
+        self.call(self.lab.reject(_run_of(run), payload, **options))
 
     def visit(self, link: str) -> None:
         """Do what somebody does who opens an approval link and agrees, and settle."""
@@ -122,7 +122,7 @@ class SyncLab:
 
     def expire(self, run: SyncRun[Any]) -> None:
         """Let the time of the run's wait pass."""
-        self.call(self.lab.expire(run._run))
+        self.call(self.lab.expire(_run_of(run)))
 
     # Accidents.
 
@@ -152,20 +152,25 @@ class SyncLab:
 
     def steps(self, run: SyncRun[Any], *, waits: bool = False) -> list[str]:
         """Name the stored steps of a run."""
-        return self.call(self.lab.steps(run._run, waits=waits))
+        return self.call(self.lab.steps(_run_of(run), waits=waits))
 
     def frames(self, run: SyncRun[Any], type_: str = "") -> list[Frame]:
         """Return the frames of the last attempt."""
-        return self.call(self.lab.frames(run._run, type_))
+        return self.call(self.lab.frames(_run_of(run), type_))
 
     def assert_state(self, run: SyncRun[Any], state: str) -> None:
         """Settle, and check where a run stands."""
-        self.call(self.lab.assert_state(run._run, state))
+        self.call(self.lab.assert_state(_run_of(run), state))
 
     def assert_steps(self, run: SyncRun[Any], names: Sequence[str], *, waits: bool = False) -> None:
         """Settle, and check which steps a run has stored."""
-        self.call(self.lab.assert_steps(run._run, names, waits=waits))
+        self.call(self.lab.assert_steps(_run_of(run), names, waits=waits))
 
     def assert_frames(self, run: SyncRun[Any], payloads: Iterable[Any], type_: str = "") -> None:
         """Settle, and check what the last attempt emitted."""
-        self.call(self.lab.assert_frames(run._run, payloads, type_))
+        self.call(self.lab.assert_frames(_run_of(run), payloads, type_))
+
+
+def _run_of(run: SyncRun[R]) -> Run[R]:
+    """Return the async handle of a run, which keeps the type of its result."""
+    return run._run  # noqa: SLF001 - a SyncRun does not show it to programs that are not async

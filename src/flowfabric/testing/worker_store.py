@@ -27,7 +27,8 @@ from flowfabric.model.ids import Partitions
 from flowfabric.model.records import Execution
 from flowfabric.storage.base import StoreTraits, Subscription, Upkeep
 from flowfabric.testing.approval_links import written
-from flowfabric.testing.step_timers import Agenda
+from flowfabric.testing.step_timers import StepTimers
+from flowfabric.worker.context.hooks import CONTEXT_HOOKS, ContextHooks
 from flowfabric.worker.faults import LeaseLost
 from flowfabric.worker.layers import Layer
 
@@ -36,7 +37,7 @@ LAST_SECONDS: Final = 5.0
 Moment = Literal["before", "during", "after"]
 
 
-class Pulse:
+class ChangeSignal:
     """Wakes whoever waits for any change since a number that was read before."""
 
     def __init__(self) -> None:
@@ -55,10 +56,10 @@ class Pulse:
             await self._changed.wait()
 
 
-class Door:
+class ObservedStore:
     """The store as programs under test see it: what they do is noticed."""
 
-    def __init__(self, store: Upkeep, pulse: Pulse) -> None:
+    def __init__(self, store: Upkeep, pulse: ChangeSignal) -> None:
         self._store = store
         self._pulse = pulse
 
@@ -129,12 +130,12 @@ class Crash:
             )
 
 
-class Life(Door):
+class WorkerStore(ObservedStore):
     """The store as one worker sees it while it lives."""
 
-    def __init__(self, store: Upkeep, pulse: Pulse, crashes: Sequence[Crash]) -> None:
+    def __init__(self, store: Upkeep, pulse: ChangeSignal, crashes: Sequence[Crash]) -> None:
         super().__init__(store, pulse)
-        self.agenda = Agenda(pulse.beat)
+        self.agenda = StepTimers(pulse.beat)
         self.instance_id = ""
         self.parked = False
         """Whether the worker waits for an offer."""
@@ -244,13 +245,14 @@ class Life(Door):
         self.dead = True
         self._pulse.beat()
 
-    def before_step(self, execution_id: str, step: str) -> None:
-        """Die when that was asked for before this step."""
+    def dies_before(self, execution_id: str, step: str) -> bool:
+        """Die if a crash is planned before this step; return whether it happened."""
         for crash in self._crashes:
             if not crash.happened and crash.moment == "before" and _fits(crash, execution_id, step):
                 crash.happened = True
                 self.die()
-                return
+                return True
+        return False
 
     def _strikes(self, moment: Moment, command: Command[Any]) -> bool:
         crash = self._planned(moment, command)
@@ -324,11 +326,12 @@ def _fits(crash: Crash, execution_id: str, step: str) -> bool:
     return crash.step == step and crash.execution_id in {"", execution_id}
 
 
-class Seen(Layer):
+class RunningHandlers(Layer):
     """Knows which handlers of a worker run."""
 
-    def __init__(self, pulse: Pulse) -> None:
+    def __init__(self, pulse: ChangeSignal, hooks: ContextHooks) -> None:
         self._pulse = pulse
+        self._hooks = hooks
         self.running: dict[str, str] = {}
         """Kinds by execution."""
 
@@ -336,8 +339,10 @@ class Seen(Layer):
         """Note that a handler runs while it does."""
         self.running[execution_id] = kind
         self._pulse.beat()
+        outer = CONTEXT_HOOKS.set(self._hooks)
         try:
             return await run()
         finally:
+            CONTEXT_HOOKS.reset(outer)
             del self.running[execution_id]
             self._pulse.beat()

@@ -1,8 +1,9 @@
 """Running handlers: claiming, renewing, steps, waits, executors, and the low level for loops written by hand."""
 
 from flowfabric.worker.claimed_task import ClaimedTask
+from flowfabric.worker.context.children import Child
 from flowfabric.worker.context.context import Context
-from flowfabric.worker.context.durable_calls import Child, WithOptions
+from flowfabric.worker.context.durable_calls import WithOptions
 from flowfabric.worker.context.sync_context import SyncContext
 from flowfabric.worker.context.sync_durable_calls import SyncChild, SyncWithOptions
 from flowfabric.worker.context.waits import Signal, Waitpoint

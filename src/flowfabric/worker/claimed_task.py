@@ -56,8 +56,8 @@ from flowfabric.model.contracts.waiting import (
 from flowfabric.model.errors import FlowFabricError, refuse
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker.faults import TaskConsumed, is_loss
-from flowfabric.worker.leases.held_lease import Hold
-from flowfabric.worker.outbox import transient
+from flowfabric.worker.leases.held_lease import HeldLease
+from flowfabric.worker.outbox import is_transient
 
 if TYPE_CHECKING:
     from flowfabric.worker.worker import Worker
@@ -82,7 +82,7 @@ class ClaimedTask:
 
     __slots__ = ("__weakref__", "_consumed", "hold", "task", "worker")
 
-    def __init__(self, worker: Worker, task: Task, hold: Hold) -> None:
+    def __init__(self, worker: Worker, task: Task, hold: HeldLease) -> None:
         self.worker = worker
         self.task = task
         """All that the claim brought."""
@@ -353,7 +353,7 @@ class ClaimedTask:
             else:
                 reply = await self.worker.outbox.post(command)
         except FlowFabricError as error:
-            if not transient(error):
+            if not is_transient(error):
                 self.let_go(type(command).__name__)
             raise
         if keeps is None or not isinstance(reply, keeps):

@@ -115,7 +115,7 @@ class Stopping(Interrupted):
     """The worker stops, and the grace is over: the task goes back to be run by others."""
 
 
-class Suspended(BaseException):
+class HandlerSuspended(BaseException):
     """Unwinds a handler whose lease was given back; it is run again from its top when its wait is over."""
 
 

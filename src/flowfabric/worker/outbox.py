@@ -14,7 +14,7 @@ from flowfabric.model.contracts.base import Command
 from flowfabric.model.contracts.reads import Question
 from flowfabric.model.errors import FlowFabricError, Infrastructure, ResourceExhausted
 from flowfabric.storage.base import Commands
-from flowfabric.worker.leases.held_lease import Hold
+from flowfabric.worker.leases.held_lease import HeldLease
 
 log = logging.getLogger("flowfabric.worker")
 
@@ -26,12 +26,12 @@ MOST: Final = 256
 """Commands in one call."""
 
 
-def transient(error: BaseException) -> bool:
+def is_transient(error: BaseException) -> bool:
     """Whether the store could not be asked, or only now not: the same call may succeed later."""
     return isinstance(error, Infrastructure | ResourceExhausted) and error.retryable
 
 
-class Backoff:
+class RetryPause:
     """Pauses that grow while something keeps failing, with a little chance in them so that workers do not march."""
 
     def __init__(self, first: float = FIRST_PAUSE, longest: float = LONGEST_PAUSE) -> None:
@@ -72,14 +72,14 @@ class Outbox:
         self.tell(command, partial(_settle, future))
         return future
 
-    async def send(self, command: Command[R], hold: Hold | None = None) -> R:
+    async def send(self, command: Command[R], hold: HeldLease | None = None) -> R:
         """Send a command until the store has decided it, or the lease that it belongs to is over.
 
         A repeat is safe, because the store recognises it or a fence refuses it.
         """
         return await _persistently(lambda: self.post(command), command, hold)
 
-    async def ask(self, question: Question[R], hold: Hold | None = None) -> R:
+    async def ask(self, question: Question[R], hold: HeldLease | None = None) -> R:
         """Ask a question until the store has answered it, or the lease is over."""
         return await _persistently(lambda: self._store.read(question), question, hold)
 
@@ -120,13 +120,13 @@ def _settle(future: asyncio.Future[Any], reply: Any) -> None:
         future.set_result(reply)
 
 
-async def _persistently(call: Callable[[], Awaitable[R]], command: Command[Any], hold: Hold | None) -> R:
-    backoff = Backoff()
+async def _persistently(call: Callable[[], Awaitable[R]], command: Command[Any], hold: HeldLease | None) -> R:
+    backoff = RetryPause()
     while True:
         try:
             return await call()
         except FlowFabricError as error:
-            if not transient(error) or not _lives(hold):
+            if not is_transient(error) or not _lives(hold):
                 raise
             log.warning("%s is sent again: %s", type(command).__name__, error)
         await backoff.pause()
@@ -134,5 +134,5 @@ async def _persistently(call: Callable[[], Awaitable[R]], command: Command[Any],
             raise hold.loss
 
 
-def _lives(hold: Hold | None) -> bool:
+def _lives(hold: HeldLease | None) -> bool:
     return hold is None or (hold.loss is None and time.monotonic() < hold.expires)

@@ -21,17 +21,18 @@ from flowfabric.model.errors import FlowFabricError, InvalidInput, StoreClosed, 
 from flowfabric.storage import open_store
 from flowfabric.storage.base import Commands, Upkeep, is_direct
 from flowfabric.worker.claimed_task import ClaimedTask
+from flowfabric.worker.context.bridge import ThreadBridge
+from flowfabric.worker.context.children import ChildSubmitter
 from flowfabric.worker.context.context import Context
-from flowfabric.worker.context.durable_calls import Submitter
-from flowfabric.worker.context.process_context import Facts
+from flowfabric.worker.context.session import HandlerSession
 from flowfabric.worker.context.sync_context import SyncContext
 from flowfabric.worker.execution.failures import ending, inside
-from flowfabric.worker.execution.outcomes import Outcomes
-from flowfabric.worker.execution.processes import Processes, interruptible
-from flowfabric.worker.execution.running_task import Running
+from flowfabric.worker.execution.outcomes import OutcomeReporter
+from flowfabric.worker.execution.processes import ProcessPool, interruptible
+from flowfabric.worker.execution.running_task import RunningTask
 from flowfabric.worker.execution.stopping import REMINDER_SECONDS, log_grace, names_of, stop_signals
 from flowfabric.worker.execution.threads import in_thread
-from flowfabric.worker.execution.watchdog import Watch
+from flowfabric.worker.execution.watchdog import LoopWatchdog
 from flowfabric.worker.faults import (
     DeadlinePassed,
     InvalidArguments,
@@ -40,7 +41,7 @@ from flowfabric.worker.faults import (
 )
 from flowfabric.worker.handlers import Executor, Handler, Resolver, WorkerSettings
 from flowfabric.worker.layers import Layer
-from flowfabric.worker.outbox import Backoff, transient
+from flowfabric.worker.outbox import RetryPause, is_transient
 from flowfabric.worker.worker import Worker
 
 log = logging.getLogger("flowfabric.worker")
@@ -66,7 +67,7 @@ class Runtime:
         layers: Sequence[Layer] = (),
         url: str = "",
         engine: bool = False,
-        submitter: Submitter | None = None,
+        submitter: ChildSubmitter | None = None,
     ) -> None:
         if not handlers:
             raise invalid("handlers", "a worker needs at least one task to run")
@@ -87,7 +88,7 @@ class Runtime:
         self._grace = seconds(self.settings.grace, "grace")
         self._claim_wait_ms = millis(self.settings.claim_wait, "claim_wait")
         self._stack = contextlib.AsyncExitStack()
-        self._running: dict[asyncio.Task[None], Running] = {}
+        self._running: dict[asyncio.Task[None], RunningTask] = {}
         self._active = 0
         """Handlers that run; what has returned and is being told to the store is not counted."""
         self._ahead: deque[ClaimedTask] = deque()
@@ -101,10 +102,10 @@ class Runtime:
         self._progress = asyncio.Event()
         """Set whenever something has ended that a stopping worker waits for."""
         self._claiming: asyncio.Task[None] | None = None
-        self._outcomes: Outcomes
+        self._outcomes: OutcomeReporter
         self._asking = False
         """Whether tasks may be on their way, which are given back when they come."""
-        self._processes = Processes()
+        self._processes = ProcessPool()
         self.worker: Worker
         """The low level that it stands on, once it has begun."""
 
@@ -134,11 +135,11 @@ class Runtime:
             await self._resolver.open()
         settings = self.settings
         self.worker = await Worker.open(
-            store, settings, url=url, layers=self._layers, watch=Watch(self._name_of, self._in_threads),
+            store, settings, url=url, layers=self._layers, watch=LoopWatchdog(self._name_of, self._in_threads),
             permits=2 * (settings.concurrency + settings.prefetch) + 1,
         )  # fmt: skip
         await self._stack.enter_async_context(self.worker)
-        self._outcomes = Outcomes(self.worker.outbox, self._changed)
+        self._outcomes = OutcomeReporter(self.worker.outbox, self._changed)
         self._stack.push_async_callback(self._processes.close)
         self._guard = asyncio.create_task(asyncio.Event().wait(), name="flowfabric-guard")
         self._stack.callback(self._guard.cancel)
@@ -254,7 +255,7 @@ class Runtime:
     # Claiming.
 
     async def _claim(self) -> None:
-        backoff = Backoff()
+        backoff = RetryPause()
         most = self.settings.concurrency + self.settings.prefetch
         while not self._stopping.is_set():
             room = most - self._active - len(self._ahead)
@@ -267,7 +268,7 @@ class Runtime:
             except StoreClosed:
                 return
             except FlowFabricError as error:
-                if not transient(error):
+                if not is_transient(error):
                     log.error("claiming goes on, but the store refuses it: %s", error)  # noqa: TRY400 - no defect
                 else:
                     log.warning("claiming pauses: %s", error)
@@ -292,7 +293,7 @@ class Runtime:
         """Start handlers while there are slots and tasks."""
         while self._ahead and self._active < self.settings.concurrency and not self._stopping.is_set():
             task = self._ahead.popleft()
-            running = Running(task, self.handlers[task.execution_kind])
+            running = RunningTask(task, self.handlers[task.execution_kind])
             self._active += 1
             job = asyncio.get_running_loop().create_task(self._work(running), name=running.handler.kind)
             running.job = job
@@ -308,7 +309,7 @@ class Runtime:
 
     # One task.
 
-    async def _work(self, running: Running) -> None:
+    async def _work(self, running: RunningTask) -> None:
         """Run the handler. Its slot is free when it has returned; telling the store goes on without it."""
         command = None
         try:
@@ -329,14 +330,14 @@ class Runtime:
             if self._ahead:
                 self._start()
 
-    async def _outcome(self, running: Running) -> Complete | Fail | Release | None:
+    async def _outcome(self, running: RunningTask) -> Complete | Fail | Release | None:
         """Run the handler; return what is to be told, or nothing when the task is not ours any more."""
         task, handler = running.task, running.handler
         timer = self._deadline(running)
         try:
             value = await interruptible(self._begin(running), running)
-            if running.context is not None:
-                await running.context.flush()
+            if running.session is not None:
+                await running.session.stream.flush()
             self._note_cancellation(running)
             if running.error is not None:  # it was swallowed: the work is void all the same
                 return ending(task, running.error)
@@ -350,15 +351,15 @@ class Runtime:
         finally:
             if timer is not None:
                 timer.cancel()
-            if running.context is not None:
-                running.context._end()
+            if running.session is not None:
+                running.session.end()
         if task.consumed:
             return None
         return Complete(
             execution_id=task.execution_id, fence=task.task.fence, result=result, result_encoding=encoding
         )
 
-    def _note_cancellation(self, running: Running, error: BaseException | None = None) -> None:
+    def _note_cancellation(self, running: RunningTask, error: BaseException | None = None) -> None:
         """Have a handler count as interrupted that ends because the program does, however it ends.
 
         That is so when all tasks of the event loop are cancelled, as `asyncio.run` does in the end, when its own task
@@ -374,15 +375,15 @@ class Runtime:
             running.interrupt(Stopping("the worker was interrupted"))
 
     @staticmethod
-    async def _failed(running: Running, error: BaseException) -> Fail | Release | None:
+    async def _failed(running: RunningTask, error: BaseException) -> Fail | Release | None:
         """Say how the handler ended; readers see what it emitted before."""
         end = ending(running.task, error)
-        if end is not None and running.context is not None:
+        if end is not None and running.session is not None:
             with contextlib.suppress(FlowFabricError, asyncio.CancelledError):
-                await running.context.flush()
+                await running.session.stream.flush()
         return end
 
-    def _deadline(self, running: Running) -> asyncio.TimerHandle | None:
+    def _deadline(self, running: RunningTask) -> asyncio.TimerHandle | None:
         """Stop the handler when its time is over; the engine decides what follows."""
         task = running.task.task
         if not task.attempt_deadline_at and not task.execution_deadline_at:
@@ -397,7 +398,7 @@ class Runtime:
 
     # The handler itself.
 
-    def _begin(self, running: Running) -> Coroutine[Any, Any, Any]:
+    def _begin(self, running: RunningTask) -> Coroutine[Any, Any, Any]:
         """Return what runs the handler, with every layer around it."""
         if not self._layers:
             return self._called(running)
@@ -410,7 +411,7 @@ class Runtime:
             run = _around(layer, task.execution_kind, task.execution_id, run)
         return run()
 
-    def _called(self, running: Running) -> Coroutine[Any, Any, Any]:
+    def _called(self, running: RunningTask) -> Coroutine[Any, Any, Any]:
         """Call the handler where it belongs; an input that does not fit is refused here."""
         task, handler = running.task, running.handler
         try:
@@ -421,11 +422,11 @@ class Runtime:
             assert self._resolver is not None, "the app gives a resolver with its dependencies"
             values[name] = self._resolver.get(type_)
         if handler.context:
-            context = running.context = Context(task, handler.codec, self._submitter)
-            values[handler.context] = _CONTEXTS[handler.executor](context)
+            session = running.session = HandlerSession(task, handler.codec, self._submitter)
+            values[handler.context] = _CONTEXTS[handler.executor](session)
         placed, named = handler.signature.order(values)
         if handler.executor == "process":
-            return self._processes.run(running, handler.function, placed, named, running.context)
+            return self._processes.run(running, handler.function, placed, named, running.session)
         if handler.executor == "thread":
             return in_thread(partial(handler.function, *placed, **named), running)
         if handler.kind in self._async:
@@ -443,12 +444,12 @@ class Runtime:
         return sorted({handler.kind for handler in kinds if handler.executor == "thread"})
 
 
-_CONTEXTS: Final[Mapping[Executor, Callable[[Context], Any]]] = {
-    "loop": lambda context: context,
-    "thread": SyncContext,
-    "process": Facts.of,
+_CONTEXTS: Final[Mapping[Executor, Callable[[HandlerSession], Any]]] = {
+    "loop": Context,
+    "thread": lambda session: SyncContext(ThreadBridge(session)),
+    "process": lambda session: session.facts,
 }
-"""What stands for the context where a handler runs."""
+"""What a handler is called with as its context; its process turns facts into a `SyncContext`."""
 
 
 async def _plainly(function: Callable[..., Any], placed: list[Any], named: dict[str, Any]) -> Any:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from flowfabric.codecs import Duration, millis
 from flowfabric.engine import claim_when_ready
@@ -28,21 +28,20 @@ from flowfabric.model.contracts.upkeep import HeartbeatWorker, MarkWorkerDead, N
 from flowfabric.model.contracts.waiting import DeliverSignal, SignalAccepted, SignalDuplicate
 from flowfabric.model.errors import FlowFabricError, StoreClosed, invalid
 from flowfabric.model.limits import MAX_LIVENESS_MS, MAX_TASKS_PER_CLAIM
+from flowfabric.model.presence import DEFAULT_NAMESPACE
 from flowfabric.storage import open_store
 from flowfabric.storage.base import Commands
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker.claimed_task import ClaimedTask
-from flowfabric.worker.execution.watchdog import Watch
+from flowfabric.worker.execution.watchdog import LoopWatchdog
 from flowfabric.worker.faults import WorkerAtCapacity
 from flowfabric.worker.handlers import WorkerSettings
 from flowfabric.worker.layers import Layer, layered
-from flowfabric.worker.leases.held_lease import Hold
-from flowfabric.worker.leases.renewal import Borrowed, Renewer, Renewing
-from flowfabric.worker.outbox import Backoff, Outbox, transient
+from flowfabric.worker.leases.held_lease import HeldLease
+from flowfabric.worker.leases.renewal import LoopBoundStore, RenewalStore, Renewer
+from flowfabric.worker.outbox import Outbox, RetryPause, is_transient
 
 log = logging.getLogger("flowfabric.worker")
-
-DEFAULT_NAMESPACE: Final = "default"
 
 
 class Worker:
@@ -62,9 +61,9 @@ class Worker:
         store: Commands,
         settings: WorkerSettings,
         *,
-        connect: Callable[[], Awaitable[Renewing]] | None = None,
+        connect: Callable[[], Awaitable[RenewalStore]] | None = None,
         permits: int = 0,
-        watch: Watch | None = None,
+        watch: LoopWatchdog | None = None,
     ) -> None:
         settings = settings.checked()
         if not settings.lanes:
@@ -97,7 +96,7 @@ class Worker:
         url: str = "",
         layers: Sequence[Layer] = (),
         permits: int = 0,
-        watch: Watch | None = None,
+        watch: LoopWatchdog | None = None,
     ) -> Self:
         """Open a worker on a store or on the URL of one; `url` says where an open store is, for a second connection."""
         opened = await open_store(store) if isinstance(store, str) else store
@@ -249,12 +248,12 @@ class Worker:
         return self._held((await self.store.apply(command)).task, since)
 
     def _held(self, task: Task, since: float) -> ClaimedTask:
-        hold = Hold(task, self.lease_ttl_ms, since)
+        hold = HeldLease(task, self.lease_ttl_ms, since)
         self._permits -= 1
         self.renewer.add(hold)
         return ClaimedTask(self, task, hold)
 
-    def let_go(self, hold: Hold) -> None:
+    def let_go(self, hold: HeldLease) -> None:
         """Renew a lease no longer, and have its permit back; called once for each task."""
         self.renewer.drop(hold)
         hold.on_loss = None  # it leads back to the task, which then would wait for the garbage collector
@@ -288,7 +287,7 @@ class Worker:
         interval_ms = millis(self.settings.heartbeat, "heartbeat")
         heartbeat = HeartbeatWorker(worker_instance_id=self.instance_id, namespace=self._namespace)
         known = False
-        backoff = Backoff()
+        backoff = RetryPause()
         while True:
             try:
                 answer = await self.store.apply(heartbeat if known else self._registration(interval_ms))
@@ -297,7 +296,7 @@ class Worker:
                 if known:
                     await asyncio.sleep(interval_ms / 1000)
             except FlowFabricError as error:
-                if not transient(error):
+                if not is_transient(error):
                     log.warning("the worker could not register: %s", error)
                     return
                 await backoff.pause()
@@ -311,7 +310,7 @@ class Worker:
 
     async def _hear(self) -> None:
         """Renew at once whenever a lease may have been taken away, so that its handler need not wait to learn of it."""
-        backoff = Backoff()
+        backoff = RetryPause()
         while True:
             try:
                 async with self.store.subscribe([f"worker:{self.instance_id}"]) as woken:
@@ -324,19 +323,21 @@ class Worker:
             except StoreClosed:
                 return
             except FlowFabricError as error:
-                if not transient(error):
+                if not is_transient(error):
                     log.info("leases that are taken away are noticed when they are renewed: %s", error)
                     return
                 await backoff.pause()
 
 
-def _second(store: Commands, url: str, layers: Sequence[Layer]) -> Callable[[], Awaitable[Renewing]] | None:
+def _second(
+    store: Commands, url: str, layers: Sequence[Layer]
+) -> Callable[[], Awaitable[RenewalStore]] | None:
     """Say how the renewal gets a connection of its own; none where the store serves any thread."""
     if store.traits.is_thread_safe:
         return None
     loop = asyncio.get_running_loop()
 
-    async def connect() -> Renewing:
-        return layered(await open_store(url), layers) if url else Borrowed(store, loop)
+    async def connect() -> RenewalStore:
+        return layered(await open_store(url), layers) if url else LoopBoundStore(store, loop)
 
     return connect

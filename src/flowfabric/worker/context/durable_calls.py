@@ -1,4 +1,4 @@
-"""What a context offers to call durably: functions as steps, and other tasks as children."""
+"""Durable calls of a context: functions as steps, and other tasks as children."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import functools
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
-from flowfabric.codecs import Duration
 from flowfabric.worker.calls import Call
-from flowfabric.worker.options import Options
+from flowfabric.worker.context.children import Child
+from flowfabric.worker.context.session import HandlerSession
+from flowfabric.worker.options import NOTHING, Options
 from flowfabric.worker.steps.journal import check_function, check_name
 from flowfabric.worker.steps.policy import StepPolicy
 
@@ -18,23 +19,10 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-R_co = TypeVar("R_co", covariant=True)
-
-
-class Submitter(Protocol):
-    """How the app submits a child; the key makes sure that it is done once."""
-
-    async def submit(
-        self, key: str, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], options: Options
-    ) -> str:
-        """Submit it and return its id; the key counts if the options have none."""
-
-    def run(self, execution_id: str, function: Any) -> Any:
-        """Return the handle of a child that was submitted."""
 
 
 class StepDecorator(Protocol):
-    """What `@ctx.step("name")` is: every call of the function becomes a step."""
+    """The decorator that `ctx.step("name")` returns: every call of the decorated function is a step."""
 
     @overload
     def __call__(self, fn: Callable[P, Awaitable[R]], /) -> Callable[P, Coroutine[Any, Any, R]]: ...
@@ -42,22 +30,12 @@ class StepDecorator(Protocol):
     def __call__(self, fn: Callable[P, R], /) -> Callable[P, Coroutine[Any, Any, R]]: ...
 
 
-class Child(Protocol[R_co]):
-    """The handle of a run that a handler has submitted; it is a `Run`, with all that runs can do."""
-
-    @property
-    def id(self) -> str:
-        """The id of the child."""
-
-    async def result(self, timeout: Duration | None = None) -> R_co:  # noqa: ASYNC109 - waiting is the purpose
-        """Wait for its end and return what it returned; the worker is held meanwhile."""
-
-    async def cancel(self, reason: str = "") -> None:
-        """End it, whatever it is doing."""
-
-
 class DurableCalls:
     """Runs functions as steps and submits children, with options or without."""
+
+    def __init__(self, session: HandlerSession, options: Options | None = None) -> None:
+        self._session = session
+        self._call_options = options
 
     @overload
     def step(
@@ -73,33 +51,40 @@ class DurableCalls:
     def step(self, name: str) -> StepDecorator: ...
 
     def step(self, name: str, fn: Callable[..., Any] | None = None, *args: Any, **kwargs: Any) -> Any:
-        """Run a function once, even if the worker dies: its result is stored and returned on every later run.
+        """Run a function once and store its result; later runs of the handler return the stored result.
 
         ::
 
             draft = await ctx.step("draft", write_draft, doc)
 
-            @ctx.step("mail")                    # every call of it is a step
+            @ctx.step("mail")                    # every call of the function is a step
             async def mail(to: str) -> None: ...
 
             await mail("ada@example.org")
 
-        A sync function runs in a thread. Names repeat by order: `name`, `name#2`. A function that fails stores nothing,
-        and what it raised is raised here. A worker that dies between the end of the function and the storing of its
-        result lets it run once more: give `fence`, or a key of your own, to systems that must not do it twice.
+        A function without `async` runs in a thread. The second step with the same name is stored as `name#2`. If the
+        function raises, nothing is stored, and the exception is raised here. If the worker dies after the function has
+        returned and before its result is stored, the function runs again: pass `fence`, or an idempotency key of your
+        own, to systems that must not repeat the effect.
         """
         check_name(name)
         check_function(name, fn)
         if fn is None:
             return functools.partial(self._decorated, name)
-        return self._step(name, fn, args, kwargs)
+        return self._run_step(name, fn, args, kwargs)
 
     def _decorated(self, name: str, fn: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
         @functools.wraps(fn)
         def call(*args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
-            return self._step(name, fn, args, kwargs)
+            return self._run_step(name, fn, args, kwargs)
 
         return call
+
+    def _run_step(
+        self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Coroutine[Any, Any, Any]:
+        policy = None if self._call_options is None else StepPolicy.of(self._call_options)
+        return self._session.steps.run(name, fn, args, kwargs, policy)
 
     # Children.
 
@@ -127,37 +112,17 @@ class DurableCalls:
     async def submit(self, function: str, /, *args: Any, **kwargs: Any) -> Child[Any]: ...
 
     async def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Submit another task, once, however often this handler runs; returns its handle, a `Child`.
+        """Submit another task, once however often this handler runs, and return its handle, a `Child`.
 
         ::
 
             child = await ctx.submit(resize, "a.png")
-            path = await child.result()          # this worker is held until then
+            path = await child.result()          # occupies this worker until then
 
         A child with options of its own: `ctx.options(delay="1h").submit(resize, "a.png")`.
         """
-        return await self._submit(function, args, kwargs)
-
-    def _step(
-        self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> Coroutine[Any, Any, Any]:
-        raise NotImplementedError
-
-    async def _submit(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        raise NotImplementedError
+        return await self._session.children.submit(function, args, kwargs, self._call_options or NOTHING)
 
 
 class WithOptions(DurableCalls):
     """What `Context.options` returns: steps and children of the same context, with these options."""
-
-    def __init__(self, context: Context, options: Options) -> None:
-        self._context = context
-        self._options = options
-
-    def _step(
-        self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> Coroutine[Any, Any, Any]:
-        return self._context._step(name, fn, args, kwargs, StepPolicy.of(self._options))
-
-    async def _submit(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        return await self._context._submit(function, args, kwargs, self._options)

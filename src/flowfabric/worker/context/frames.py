@@ -11,7 +11,7 @@ from flowfabric.model.contracts.streams import MAX_FRAMES_PER_CALL, FrameInput
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.limits import FRAME_READ_MAX
 from flowfabric.worker.claimed_task import ClaimedTask
-from flowfabric.worker.outbox import Backoff, transient
+from flowfabric.worker.outbox import RetryPause, is_transient
 
 FULL: Final = 4 * MAX_FRAMES_PER_CALL
 """So many frames may wait before the handler has to."""
@@ -19,7 +19,7 @@ MAX_BYTES: Final = 512 * 1024
 """Payload in one call."""
 
 
-class Emitter:
+class FrameSender:
     """Sends the frames of one handler; the next call starts when the one before has been answered."""
 
     def __init__(self, task: ClaimedTask) -> None:
@@ -69,7 +69,7 @@ class Emitter:
 
     async def _append(self, part: list[FrameInput]) -> None:
         """Append; when the answer was lost, look whether the frames are there before they are sent again."""
-        backoff = Backoff()
+        backoff = RetryPause()
         unknown = False
         while True:
             try:
@@ -78,7 +78,7 @@ class Emitter:
                 unknown = False
                 appended = await self._task.append_frames(part)
             except FlowFabricError as error:
-                if not transient(error) or not self._task.is_lease_healthy:
+                if not is_transient(error) or not self._task.is_lease_healthy:
                     raise
                 unknown = True
             else:

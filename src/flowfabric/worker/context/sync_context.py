@@ -1,29 +1,21 @@
-"""The same for handlers that are plain functions: every call waits for its answer."""
+"""The context of handlers that are plain functions, in threads and in processes."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, ParamSpec, TypeVar, Unpack, overload
+from typing import Any, Unpack, overload
 
 from flowfabric.codecs import Duration
 from flowfabric.worker.context.context import Context
-from flowfabric.worker.context.sync_durable_calls import SyncChild, SyncDurableCalls, SyncWithOptions
+from flowfabric.worker.context.facts import Log
+from flowfabric.worker.context.sync_durable_calls import SyncDurableCalls, SyncWithOptions
 from flowfabric.worker.context.waits import Count, Signal, Waitpoint
-from flowfabric.worker.execution.threads import waiting
-from flowfabric.worker.options import NOTHING, Options, SubmitOptions, options_of
-from flowfabric.worker.steps.policy import StepPolicy
-
-P = ParamSpec("P")
-R = TypeVar("R")
-R_co = TypeVar("R_co", covariant=True)
+from flowfabric.worker.options import SubmitOptions, options_of
 
 
 class SyncContext(SyncDurableCalls):
-    """Given to a handler that is a plain `def`: what `Context` does, without `await`.
+    """Given to a handler that is a plain `def`: the methods of `Context`, without `await`.
 
     ::
 
@@ -33,49 +25,45 @@ class SyncContext(SyncDurableCalls):
             return len(rows)
     """
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._loop = asyncio.get_running_loop()
-
     @property
     def execution_id(self) -> str:
         """The id of the run."""
-        return self._context.execution_id
+        return self._bridge.facts.execution_id
 
     @property
     def attempt(self) -> int:
-        """Which attempt this is, from 0."""
-        return self._context.attempt
+        """The number of this attempt, from 0."""
+        return self._bridge.facts.attempt
 
     @property
     def tags(self) -> dict[str, str]:
         """The tags of the run."""
-        return self._context.tags
+        return self._bridge.facts.tags
 
     @property
     def fence(self) -> str:
-        """A token that grows with every holder of this run."""
-        return self._context.fence
+        """A fencing token that grows with every holder of this run."""
+        return self._bridge.facts.fence
 
     @property
     def deadline(self) -> datetime | None:
-        """When the time of this attempt, or of the whole run, is over, by the store's clock; none: never."""
-        return self._context.deadline
+        """When this attempt or the whole run times out, by the store's clock; None if never."""
+        return self._bridge.facts.deadline
 
     @property
-    def log(self) -> logging.LoggerAdapter[logging.Logger]:
-        """A logger that knows the ids of this run."""
-        return self._context.log
+    def log(self) -> Log:
+        """A logger that adds the ids of this run to every record."""
+        return self._bridge.log
 
     @property
     def cancelled(self) -> bool:
-        """Whether somebody has cancelled the run."""
-        return self._context.cancelled.is_set()
+        """Whether the run has been cancelled."""
+        return self._bridge.is_cancelled()
 
     @property
     def lost(self) -> bool:
-        """Whether the lease is gone: change nothing more."""
-        return self._context.lost.is_set()
+        """Whether the lease is gone: the handler must change nothing more."""
+        return self._bridge.is_lost()
 
     def options(self, **options: Unpack[SubmitOptions]) -> SyncWithOptions:
         """Call a step or submit a child with options; see `Context.options`.
@@ -84,29 +72,11 @@ class SyncContext(SyncDurableCalls):
 
             rows = ctx.options(retries=3, timeout="30s").step("collect", collect_rows, month)
         """
-        return SyncWithOptions(self, options_of(options))
-
-    def _step(
-        self,
-        name: str,
-        fn: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        policy: StepPolicy | None = None,
-    ) -> Any:
-        async def run() -> Any:
-            return await self._context._step(name, fn, args, kwargs, policy)
-
-        return self._wait(run())
-
-    def _submit(
-        self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], options: Options = NOTHING
-    ) -> Any:
-        return SyncChild(self._wait, self._wait(self._context._submit(function, args, kwargs, options)))
+        return SyncWithOptions(self._bridge, options_of(options))
 
     def sleep(self, duration: Duration) -> None:
-        """Give the lease back and go on after a while."""
-        self._wait(self._context.sleep(duration))
+        """Give the lease back, and continue after some time."""
+        self._bridge.call(Context.sleep, duration)
 
     @overload
     def wait_for_signal(
@@ -144,8 +114,10 @@ class SyncContext(SyncDurableCalls):
         message: str = "",
         details: Mapping[str, Any] | None = None,
     ) -> Signal | list[Signal]:
-        """Give the lease back until signals come."""
-        waiting: Coroutine[Any, Any, Signal | list[Signal]] = self._context.wait_for_signal(
+        """Give the lease back until a signal with one of the names arrives; with `count`, until several do."""
+        wait: Any = Context.wait_for_signal  # its overloads fit no ParamSpec
+        answer: Signal | list[Signal] = self._bridge.call(
+            wait,
             *names,
             count=count,
             distinct=distinct,
@@ -155,7 +127,7 @@ class SyncContext(SyncDurableCalls):
             message=message,
             details=details,
         )
-        return self._wait(waiting)
+        return answer
 
     def create_waitpoint(
         self,
@@ -166,13 +138,13 @@ class SyncContext(SyncDurableCalls):
         details: Mapping[str, Any] | None = None,
     ) -> Waitpoint:
         """Open a waitpoint before waiting on it."""
-        return self._wait(self._context.create_waitpoint(key, expires, message=message, details=details))
+        return self._bridge.call(Context.create_waitpoint, key, expires, message=message, details=details)
 
     def approval_link(
         self, waitpoint: Waitpoint, *signal_names: str, expires: Duration = "1d", to: str = ""
     ) -> str:
-        """Make a link that lets whoever opens it send one of some signals, once; it is a page of the server."""
-        return self._wait(self._context.approval_link(waitpoint, *signal_names, expires=expires, to=to))
+        """Make a link to a page of the server on which whoever opens it can send one of the signals, once."""
+        return self._bridge.call(Context.approval_link, waitpoint, *signal_names, expires=expires, to=to)
 
     def emit(
         self,
@@ -184,31 +156,23 @@ class SyncContext(SyncDurableCalls):
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
         """Append a frame to the stream of this attempt."""
-        self._wait(
-            self._context.emit(
-                frame_type,
-                payload,
-                best_effort=best_effort,
-                correlation_id=correlation_id,
-                metadata=metadata,
-            )
+        self._bridge.call(
+            Context.emit,
+            frame_type,
+            payload,
+            best_effort=best_effort,
+            correlation_id=correlation_id,
+            metadata=metadata,
         )
 
     def summary(self, patch: Mapping[str, Any]) -> None:
         """Merge a patch into the summary document of this attempt."""
-        self._wait(self._context.summary(patch))
+        self._bridge.call(Context.summary, patch)
 
     def flush(self) -> None:
-        """Wait until every frame is stored. Done by itself before the handler ends or waits."""
-        self._wait(self._context.flush())
+        """Wait until every frame is stored. Happens automatically before the handler ends or waits."""
+        self._bridge.call(Context.flush)
 
     def progress(self, pct: int | None = None, message: str | None = None) -> None:
-        """Say how far the work is."""
-        self._wait(self._context.progress(pct, message))
-
-    def _wait(self, work: Coroutine[Any, Any, R]) -> R:
-        with contextlib.closing(work), waiting():
-            good, value = asyncio.run_coroutine_threadsafe(self._context._caught(work), self._loop).result()
-        if not good:
-            raise value
-        return value  # type: ignore[no-any-return]
+        """Report the progress of the work."""
+        self._bridge.call(Context.progress, pct, message)

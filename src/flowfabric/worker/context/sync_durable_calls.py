@@ -1,4 +1,4 @@
-"""The same for handlers that are plain functions: steps and children, without `await`."""
+"""Durable calls of handlers that are plain functions: steps and children, without `await`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 
 from flowfabric.codecs import Duration
 from flowfabric.worker.calls import Call
-from flowfabric.worker.context.durable_calls import Child
-from flowfabric.worker.options import Options
+from flowfabric.worker.context.bridge import ContextBridge
+from flowfabric.worker.options import NOTHING, Options
 from flowfabric.worker.steps.journal import check_function, check_name
 from flowfabric.worker.steps.policy import StepPolicy
 
@@ -25,24 +25,27 @@ R_co = TypeVar("R_co", covariant=True)
 class SyncChild(Generic[R_co]):
     """The handle of a run that a handler has submitted, for handlers that are plain functions."""
 
-    def __init__(self, wait: Callable[[Coroutine[Any, Any, Any]], Any], child: Child[R_co]) -> None:
-        self._wait = wait
-        self._child = child
-        self.id = child.id
+    def __init__(self, bridge: ContextBridge, child_id: str) -> None:
+        self._bridge = bridge
+        self.id = child_id
         """The id of the child."""
 
     def result(self, timeout: Duration | None = None) -> R_co:
-        """Wait for its end and return what it returned; the worker is held meanwhile."""
-        found: R_co = self._wait(self._child.result(timeout))
+        """Wait for the end of the child and return its result. The worker is occupied meanwhile."""
+        found: R_co = self._bridge.call_child(self.id, "result", timeout)
         return found
 
     def cancel(self, reason: str = "") -> None:
-        """End it, whatever it is doing."""
-        self._wait(self._child.cancel(reason))
+        """Cancel the child."""
+        self._bridge.call_child(self.id, "cancel", reason)
 
 
 class SyncDurableCalls:
     """Runs functions as steps and submits children, with options or without."""
+
+    def __init__(self, bridge: ContextBridge, options: Options | None = None) -> None:
+        self._bridge = bridge
+        self._call_options = options
 
     @overload
     def step(
@@ -54,25 +57,33 @@ class SyncDurableCalls:
     def step(self, name: str) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
     def step(self, name: str, fn: Callable[..., Any] | None = None, *args: Any, **kwargs: Any) -> Any:
-        """Run a function once, even if the worker dies: its result is stored and returned on every later run.
+        """Run a function once and store its result; later runs of the handler return the stored result.
 
         ::
 
             rows = ctx.step("collect", collect_rows, month)
 
-            @ctx.step("mail")                    # every call of it is a step
+            @ctx.step("mail")                    # every call of the function is a step
             def mail(to: str) -> None: ...
         """
         check_name(name)
         check_function(name, fn)
-        return functools.partial(self._decorated, name) if fn is None else self._step(name, fn, args, kwargs)
+        if fn is None:
+            return functools.partial(self._decorated, name)
+        return self._run_step(name, fn, args, kwargs)
 
     def _decorated(self, name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(fn)
         def call(*args: Any, **kwargs: Any) -> Any:
-            return self._step(name, fn, args, kwargs)
+            return self._run_step(name, fn, args, kwargs)
 
         return call
+
+    def _run_step(
+        self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
+        policy = None if self._call_options is None else StepPolicy.of(self._call_options)
+        return self._bridge.run_step(name, fn, args, kwargs, policy)
 
     @overload
     def submit(self, function: Call[R], /) -> SyncChild[R]: ...
@@ -98,29 +109,10 @@ class SyncDurableCalls:
     def submit(self, function: str, /, *args: Any, **kwargs: Any) -> SyncChild[Any]: ...
 
     def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Submit another task, once; returns its handle."""
-        return self._submit(function, args, kwargs)
-
-    def _step(
-        self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> Any:
-        raise NotImplementedError
-
-    def _submit(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        raise NotImplementedError
+        """Submit another task, once however often this handler runs, and return its handle."""
+        options = self._call_options or NOTHING
+        return SyncChild(self._bridge, self._bridge.submit(function, args, kwargs, options))
 
 
 class SyncWithOptions(SyncDurableCalls):
-    """What `options` of a `SyncContext` returns: steps and children of the same context, with these options."""
-
-    def __init__(self, context: SyncContext, options: Options) -> None:
-        self._context = context
-        self._options = options
-
-    def _step(
-        self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> Any:
-        return self._context._step(name, fn, args, kwargs, StepPolicy.of(self._options))
-
-    def _submit(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        return self._context._submit(function, args, kwargs, self._options)
+    """What `SyncContext.options` returns: steps and children of the same context, with these options."""

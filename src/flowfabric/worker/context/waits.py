@@ -73,7 +73,7 @@ class Waitpoint:
         return f"Waitpoint(id={self.id!r}, key={self.key!r}, token=…)"
 
 
-def written_details(details: Mapping[str, Any] | None) -> str:
+def encode_details(details: Mapping[str, Any] | None) -> str:
     """Write the details of a question as the JSON object that a waitpoint keeps."""
     if details is None:
         return ""

@@ -17,6 +17,7 @@ from flowfabric.model.limits import MAX_DETAIL_BYTES, MAX_TEXT_BYTES
 from flowfabric.worker.claimed_task import ClaimedTask
 from flowfabric.worker.faults import (
     RETRY,
+    HandlerSuspended,
     Interrupted,
     InvalidArguments,
     Permanent,
@@ -27,7 +28,6 @@ from flowfabric.worker.faults import (
     StepResultMismatch,
     StepTimeout,
     Stopping,
-    Suspended,
     names_of,
 )
 
@@ -53,7 +53,7 @@ _PLAIN: Final = (InvalidArguments, Permanent, Retry, StepMismatch, StepResultMis
 
 def ending(task: ClaimedTask, error: BaseException) -> Fail | Release | None:
     """Say how a handler ended that did not return; nothing when its task is given back or lost already."""
-    if inside(error, Suspended) or task.consumed:
+    if inside(error, HandlerSuspended) or task.consumed:
         return None
     if (stop := inside(error, Interrupted)) is not None:
         log.info("%s of %s was interrupted: %s", task.execution_kind, task.execution_id, stop)

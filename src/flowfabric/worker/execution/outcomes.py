@@ -14,14 +14,14 @@ from flowfabric.model.times import moment
 from flowfabric.worker.claimed_task import ClaimedTask
 from flowfabric.worker.execution.failures import refusal, traceback_of
 from flowfabric.worker.faults import is_loss
-from flowfabric.worker.outbox import Outbox, transient
+from flowfabric.worker.outbox import Outbox, is_transient
 
 log = logging.getLogger("flowfabric.worker")
 
 Ending = Complete | Fail | Release
 
 
-class Outcomes:
+class OutcomeReporter:
     """Sends how tasks ended. The slots of their handlers are free meanwhile; `changed` is called after each answer."""
 
     def __init__(self, outbox: Outbox, changed: Callable[[], None]) -> None:
@@ -62,7 +62,7 @@ class Outcomes:
         """Send it again and again while the lease lives, if that can help."""
         try:
             # A cancellation is that of the event loop: the command may have arrived or not.
-            if not transient(refused) and not isinstance(refused, asyncio.CancelledError):
+            if not is_transient(refused) and not isinstance(refused, asyncio.CancelledError):
                 command = _instead(task, command, refused)
             reply = await self._outbox.send(command, task.hold)
             if isinstance(command, Fail):

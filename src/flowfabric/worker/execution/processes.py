@@ -21,14 +21,17 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
-from flowfabric.worker.context.context import Context
-from flowfabric.worker.context.process_context import Answering, Facts, Line, RemoteContext, Request
+from flowfabric.worker.context.facts import ContextFacts
+from flowfabric.worker.context.process_bridge import ProcessBridge, WorkerPipe
+from flowfabric.worker.context.process_requests import ContextRequest, RequestServer
+from flowfabric.worker.context.session import HandlerSession
+from flowfabric.worker.context.sync_context import SyncContext
 from flowfabric.worker.execution.stopping import SIGNALS
 from flowfabric.worker.execution.threads import Interrupt, in_thread
 from flowfabric.worker.faults import ProcessCrashed, RemoteError
 
 R = TypeVar("R")
-Answer = Callable[[Request], tuple[bool, Any]]
+Answer = Callable[[ContextRequest], tuple[bool, Any]]
 
 
 @types.coroutine
@@ -49,13 +52,13 @@ def interruptible(work: Coroutine[Any, Any, R], interrupt: Interrupt) -> Generat
             error = other
 
 
-class Processes:
+class ProcessPool:
     """Runs functions in processes that are kept for the next call; an interruption kills the process."""
 
     def __init__(self) -> None:
         self._spawn = multiprocessing.get_context("spawn")
-        self._idle: list[_Process] = []
-        self._busy: set[_Process] = set()
+        self._idle: list[_HandlerProcess] = []
+        self._busy: set[_HandlerProcess] = set()
 
     async def run(
         self,
@@ -63,11 +66,11 @@ class Processes:
         function: Callable[..., Any],
         placed: Sequence[Any],
         named: Mapping[str, Any],
-        context: Context | None = None,
+        session: HandlerSession | None = None,
     ) -> Any:
         """Call a function by its name in another process; what it asks of its context is done here."""
-        answer = Answering(context).answer if context is not None else None
-        process = self._idle.pop() if self._idle else await in_thread(partial(_Process, self._spawn))
+        answer = RequestServer(session).answer if session is not None else None
+        process = self._idle.pop() if self._idle else await in_thread(partial(_HandlerProcess, self._spawn))
         self._busy.add(process)
         interrupt.on_interrupt = lambda _: process.kill()
         if interrupt.error is not None:
@@ -100,7 +103,7 @@ class Processes:
             await in_thread(process.wait)
 
 
-class _Process:
+class _HandlerProcess:
     """A process that waits for calls."""
 
     def __init__(self, spawn: multiprocessing.context.SpawnContext) -> None:
@@ -124,7 +127,7 @@ class _Process:
             raise TypeError(
                 f"what {name} is called with cannot cross to a process of its own: {error}"
             ) from error
-        while not isinstance(said := self._ours.recv(), Ended):
+        while not isinstance(said := self._ours.recv(), CallOutcome):
             if isinstance(said, logging.LogRecord):
                 logging.getLogger(said.name).handle(said)
             else:
@@ -143,7 +146,7 @@ class _Process:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class CallOutcome:
     """How a call ended: with a value, or with an exception and its traceback."""
 
     good: bool
@@ -173,10 +176,10 @@ def _serve(calls: Connection) -> None:
         signal.signal(number, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     threading.Thread(target=_end_with_worker, name="flowfabric-end-with-worker", daemon=True).start()
-    line = Line(calls)
+    pipe = WorkerPipe(calls)
 
     def here(value: Any) -> Any:
-        return RemoteContext(value, line) if isinstance(value, Facts) else value
+        return SyncContext(ProcessBridge(value, pipe)) if isinstance(value, ContextFacts) else value
 
     while True:
         try:
@@ -185,12 +188,12 @@ def _serve(calls: Connection) -> None:
             return
         try:
             call = _function(module, name)
-            ended = Ended(
+            ended = CallOutcome(
                 True, call(*map(here, placed), **{key: here(value) for key, value in named.items()})
             )
         except BaseException as error:  # noqa: BLE001 - it is raised in the worker
-            ended = Ended(False, error, traceback.format_exc())
-        _send(calls, ended, partial(Ended, False, detail=ended.detail))
+            ended = CallOutcome(False, error, traceback.format_exc())
+        _send(calls, ended, partial(CallOutcome, False, detail=ended.detail))
 
 
 def _end_with_worker() -> None:
@@ -207,7 +210,7 @@ def _send(pipe: Connection, message: Any, instead: Callable[[Exception], Any]) -
         data = pickle.dumps(message)
         pickle.loads(data)  # noqa: S301 - our own
     except Exception as error:  # noqa: BLE001 - whatever people's classes raise
-        value = message.value if isinstance(message, Ended) else message[1]
+        value = message.value if isinstance(message, CallOutcome) else message[1]
         kind = type(value)
         text = f"{kind.__qualname__} cannot cross between the worker and its process: {error}"
         data = pickle.dumps(instead(TypeError(f"{text} ({value})" if isinstance(value, Exception) else text)))

@@ -7,23 +7,23 @@ import time
 
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.worker.claimed_task import ClaimedTask
-from flowfabric.worker.context.context import Context
+from flowfabric.worker.context.session import HandlerSession
 from flowfabric.worker.execution.threads import Interrupt
 from flowfabric.worker.faults import Interrupted, LeaseLost
 from flowfabric.worker.handlers import Handler
 
 
-class Running(Interrupt):
+class RunningTask(Interrupt):
     """One task and the handler that works on it."""
 
-    __slots__ = ("began", "context", "failure", "handler", "job", "task")
+    __slots__ = ("began", "failure", "handler", "job", "session", "task")
 
     def __init__(self, task: ClaimedTask, handler: Handler) -> None:
         self.error = self.on_interrupt = None
         self.began = time.monotonic()
         self.task = task
         self.handler = handler
-        self.context: Context | None = None
+        self.session: HandlerSession | None = None
         self.failure: BaseException | None = None
         """What the handler raised."""
         self.job: asyncio.Task[None] | None = None
@@ -37,14 +37,14 @@ class Running(Interrupt):
         """Note why the handler has to stop, and end what it does elsewhere; false if it was told to stop before."""
         if not self.set(error):
             return False
-        if self.context is not None:
-            self.context._interrupt()
+        if self.session is not None:
+            self.session.interrupt()
         return True
 
     def lose(self, error: FlowFabricError) -> None:
         """The lease is gone."""
-        if self.context is not None:
-            self.context.lost.set()
+        if self.session is not None:
+            self.session.lost.set()
             if error.code == "execution_not_active" and error.details[:1] == ("cancelled",):
-                self.context.cancelled.set()
+                self.session.cancelled.set()
         self.stop(LeaseLost(str(error)))

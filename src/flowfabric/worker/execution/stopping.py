@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from flowfabric.worker.execution.running_task import Running
+    from flowfabric.worker.execution.running_task import RunningTask
 
 log = logging.getLogger("flowfabric.worker")
 
@@ -56,7 +56,7 @@ def stop_signals(stop: Callable[[], None], hurry: Callable[[], None]) -> Iterato
         restore()
 
 
-def log_grace(instance_id: str, running: Iterable[Running], left: float, *, by_signal: bool) -> None:
+def log_grace(instance_id: str, running: Iterable[RunningTask], left: float, *, by_signal: bool) -> None:
     """Log which handlers a stopping worker waits for, and for how long at most."""
     tasks = list(running)
     log.warning(
@@ -66,7 +66,7 @@ def log_grace(instance_id: str, running: Iterable[Running], left: float, *, by_s
     )  # fmt: skip
 
 
-def names_of(running: Iterable[Running]) -> str:
+def names_of(running: Iterable[RunningTask]) -> str:
     """Name running handlers, the oldest first: kind, execution and for how long each has run."""
     now = time.monotonic()
     tasks = sorted(running, key=lambda each: each.began)

@@ -20,7 +20,7 @@ HELD_SECONDS: Final = 1.0
 """A thread that wakes so late was kept from running; for short leases it may be less."""
 
 
-class Watch:
+class LoopWatchdog:
     """Watches one event loop from another thread. `name_of` names the handler that a task of the loop runs."""
 
     def __init__(

@@ -14,7 +14,7 @@ UNHEALTHY: Final = 3
 """So many renewals in a row may fail before a lease counts as in danger."""
 
 
-class Hold:
+class HeldLease:
     """One lease that is kept until it is let go or lost."""
 
     __slots__ = (

@@ -18,9 +18,9 @@ from typing import Any, Final, Protocol, TypeVar
 
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.errors import FlowFabricError, InternalError, Unreachable, refuse
-from flowfabric.worker.execution.watchdog import Watch
+from flowfabric.worker.execution.watchdog import LoopWatchdog
 from flowfabric.worker.faults import is_loss
-from flowfabric.worker.leases.held_lease import Hold
+from flowfabric.worker.leases.held_lease import HeldLease
 
 log = logging.getLogger("flowfabric.worker")
 
@@ -32,7 +32,7 @@ LOOK_SECONDS: Final = 1.0
 """How often the thread looks around; for short leases it is a twelfth of their life."""
 
 
-class Renewing(Protocol):
+class RenewalStore(Protocol):
     """What the thread needs of a store."""
 
     async def apply_many(self, commands: Sequence[Command[R]]) -> list[R | FlowFabricError]:
@@ -42,10 +42,10 @@ class Renewing(Protocol):
         """Let everything go."""
 
 
-class Borrowed:
+class LoopBoundStore:
     """A store that lives in the loop of the handlers and has no address: better than nothing, but blocked with it."""
 
-    def __init__(self, store: Renewing, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, store: RenewalStore, loop: asyncio.AbstractEventLoop) -> None:
         self._store = store
         self._loop = loop
 
@@ -63,21 +63,21 @@ class Renewer:
 
     def __init__(
         self,
-        store: Renewing,
+        store: RenewalStore,
         ttl_ms: int,
-        connect: Callable[[], Awaitable[Renewing]] | None = None,
-        watch: Watch | None = None,
+        connect: Callable[[], Awaitable[RenewalStore]] | None = None,
+        watch: LoopWatchdog | None = None,
     ) -> None:
         self._store = store
         self._connect = connect
         self._ttl = ttl_ms / 1000
         self._interval = self._ttl / 3
         self._watch = watch
-        self._holds: dict[str, Hold] = {}
+        self._holds: dict[str, HeldLease] = {}
         self._handlers_loop = asyncio.get_running_loop()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
-        self._own: Renewing | None = None
+        self._own: RenewalStore | None = None
         self._calls: set[asyncio.Task[None]] = set()
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._work, name="flowfabric-renewal", daemon=True)
@@ -87,11 +87,11 @@ class Renewer:
         self._thread.start()
         self._started.wait()
 
-    def add(self, hold: Hold) -> None:
+    def add(self, hold: HeldLease) -> None:
         """Keep a lease from now on."""
         self._holds[hold.fence.lease_id] = hold
 
-    def drop(self, hold: Hold) -> None:
+    def drop(self, hold: HeldLease) -> None:
         """Keep it no longer."""
         self._holds.pop(hold.fence.lease_id, None)
 
@@ -117,7 +117,7 @@ class Renewer:
                 self._loop.call_soon_threadsafe(self._stop.set)
         await asyncio.to_thread(self._thread.join)
 
-    def _kept(self) -> list[Hold]:
+    def _kept(self) -> list[HeldLease]:
         return [hold for hold in list(self._holds.values()) if hold.loss is None]
 
     # In the thread.
@@ -156,14 +156,14 @@ class Renewer:
             if self._own is not None and self._connect is not None:
                 await self._own.close()
 
-    def _due(self, now: float) -> list[Hold]:
+    def _due(self, now: float) -> list[HeldLease]:
         """Name the leases that a later turn might not save; younger ones can wait for it, unless in doubt."""
         old = [hold for hold in self._kept() if now - hold.since > self._ttl / 6]
         for hold in old:
             hold.counts = True
         return [*self._doubtful(now), *(hold for hold in old if hold.doubt is None and not hold.asked)]
 
-    def _doubtful(self, now: float) -> list[Hold]:
+    def _doubtful(self, now: float) -> list[HeldLease]:
         """Name those to ask for again: the store could not decide them, or has not answered for a third of a life.
 
         A lease whose time is over meanwhile is lost. One whose answer is late is judged at the next look: this thread
@@ -181,7 +181,7 @@ class Renewer:
         kept = [hold for hold in self._kept() if hold.doubt is not None]
         return [hold for hold in kept if not hold.asked and now < hold.expires]
 
-    def _begin(self, holds: Sequence[Hold]) -> None:
+    def _begin(self, holds: Sequence[HeldLease]) -> None:
         """Ask for renewals without waiting for them: one call that hangs must not keep the others from being asked."""
         now = time.monotonic()
         for hold in holds:
@@ -191,7 +191,7 @@ class Renewer:
             self._calls.add(call)
             call.add_done_callback(self._calls.discard)
 
-    async def _call(self, holds: Sequence[Hold], now: float) -> None:
+    async def _call(self, holds: Sequence[HeldLease], now: float) -> None:
         # After a whole life there is nothing left that an answer could save.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._ttl):
@@ -206,7 +206,7 @@ class Renewer:
         if failed:
             log.warning("renewal of %d leases failed, tried again: %s", len(failed), failed[-1].doubt)
 
-    async def _connected(self) -> Renewing:
+    async def _connected(self) -> RenewalStore:
         """Return the connection of this thread; one that cannot be opened is tried again with the next call."""
         if self._own is None:
             opened = self._store if self._connect is None else await self._connect()
@@ -218,10 +218,12 @@ class Renewer:
 
     # In either thread.
 
-    async def _shared(self) -> Renewing:
+    async def _shared(self) -> RenewalStore:
         return self._store
 
-    async def _renew(self, connected: Callable[[], Awaitable[Renewing]], holds: Sequence[Hold]) -> None:
+    async def _renew(
+        self, connected: Callable[[], Awaitable[RenewalStore]], holds: Sequence[HeldLease]
+    ) -> None:
         """Renew them in one call. What the store refuses is lost; what it could not decide is in doubt."""
         asked = time.monotonic()
         try:
@@ -244,7 +246,7 @@ class Renewer:
             else:
                 hold.doubt = reply
 
-    def _lose(self, hold: Hold, error: FlowFabricError) -> None:
+    def _lose(self, hold: HeldLease, error: FlowFabricError) -> None:
         self.drop(hold)
         with contextlib.suppress(RuntimeError):  # the loop of the handlers has ended
             self._handlers_loop.call_soon_threadsafe(hold.lose, error)

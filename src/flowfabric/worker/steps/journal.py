@@ -56,7 +56,7 @@ def check_name(name: str) -> None:
         )
 
 
-class Steps:
+class StepJournal:
     """The steps of one run of a handler: those that came with its task, and those that did not fit into it."""
 
     def __init__(self, task: ClaimedTask) -> None:
@@ -68,7 +68,7 @@ class Steps:
         self._asked: list[str] = []
         self._repeats: dict[str, int] = {}
 
-    def ask(self, name: str) -> tuple[str, int]:
+    def next_call(self, name: str) -> tuple[str, int]:
         """Ask for the next step: its name, with a number when it repeats, and its place among the calls."""
         count = self._repeats[name] = self._repeats.get(name, 0) + 1
         unique = name if count == 1 else f"{name}#{count}"
