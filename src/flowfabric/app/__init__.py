@@ -1,4 +1,4 @@
-"""What a program is written with: the app, its tasks, and handles of their runs."""
+"""The API of programs: the app, its tasks, and the handles of their runs."""
 
 from flowfabric.app.app import FlowFabric
 from flowfabric.app.app_worker import AppWorker

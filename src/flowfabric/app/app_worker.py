@@ -1,4 +1,4 @@
-"""A worker for the tasks of an app: its store, its engine, what its handlers need, and what happens around it."""
+"""The worker of an app: opens its store and dependencies, publishes its tasks, and runs its hooks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Hook = Callable[[], Any]
 
 
 class AppChildSubmitter:
-    """Submits for handlers: what one asks for twice, because it ran twice, exists once."""
+    """Submits children for handlers. A key makes sure that a handler that runs twice submits each child once."""
 
     def __init__(self, core: AppCore) -> None:
         self._core = core
@@ -36,7 +36,7 @@ class AppChildSubmitter:
     async def submit(
         self, key: str, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], options: Options
     ) -> str:
-        """Submit it, under a key unless its options have one, and return its id."""
+        """Submit a call, under a key unless its options have one, and return its id."""
         if len(key.encode()) > MAX_NAME_BYTES:
             key = hashlib.sha256(key.encode()).hexdigest()
         if isinstance(function, Call):
@@ -47,20 +47,20 @@ class AppChildSubmitter:
         return run.id
 
     def run(self, execution_id: str, function: Any) -> Run[Any]:
-        """Return the handle of a child that was submitted."""
+        """Return the handle of a submitted child."""
         if isinstance(function, Call):
             return Run(self._core.home, execution_id, function.returns, codec=function.codec)
         return self._core.run(execution_id, function)
 
 
 def _keyed(call: Call[Any], key: str) -> Call[Any]:
-    """Give a call the key of its place in the handler, unless it has one of its own."""
+    """Return the call with a key, unless it has one of its own."""
     command = call.command
     return call if command.idempotency_key else replace(call, command=replace(command, idempotency_key=key))
 
 
 class AppWorker:
-    """A worker of an app: `async with app.worker(): …`, or `await app.worker().run()` until SIGTERM or SIGINT."""
+    """The worker of an app: `async with app.worker(): …`, or `await app.worker().run()` until SIGTERM or SIGINT."""
 
     def __init__(
         self,
@@ -92,12 +92,12 @@ class AppWorker:
         await self._stack.__aexit__(kind, error, trace)
 
     async def run(self) -> None:
-        """Work until SIGTERM or SIGINT."""
+        """Run until SIGTERM or SIGINT."""
         async with AsyncExitStack() as stack:
             await (await self._prepare(stack)).run()
 
     async def _prepare(self, stack: AsyncExitStack) -> Runtime:
-        """Open the store and run the hooks; the stack undoes both, the last first."""
+        """Open the store and run the start hooks; the stack undoes both in reverse order."""
         core = self._core
         handlers = core.registry.handlers()
         needed = frozenset(type_ for each in handlers.values() for type_ in each.dependencies.values())
@@ -109,12 +109,18 @@ class AppWorker:
         await stack.enter_async_context(Publisher(store, self._kinds(handlers)))
         engine = store.traits.is_direct if self._engine is None else self._engine
         return Runtime(
-            store, handlers, self._settings, resolver=OpenedDependencies(core.registry.factories, needed),
-            layers=self._layers, url=core.connection.url, submitter=AppChildSubmitter(core), engine=engine,
-        )  # fmt: skip
+            store,
+            handlers,
+            self._settings,
+            resolver=OpenedDependencies(core.registry.factories, needed),
+            layers=self._layers,
+            url=core.connection.url,
+            submitter=AppChildSubmitter(core),
+            engine=engine,
+        )
 
     def _kinds(self, handlers: Mapping[str, Handler]) -> list[PublishKind]:
-        """Describe the tasks for those who submit them by name."""
+        """Return the commands that publish the tasks, for submissions by name."""
         core, actor = self._core, self._settings.worker_id or socket.gethostname()
         return [
             kind_of_task(core.registry.by_kind[kind], handler, core.namespace, actor)

@@ -1,4 +1,4 @@
-"""Execution ids as people write them: whole, as a bare UUID, or as the beginning of that."""
+"""Execution ids as people write them: complete, as a bare UUID, or as the beginning of one."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from flowfabric.model.ids import SHORTEST_PREFIX, parse_execution_id
 from flowfabric.storage.base import Commands
 
 LISTED: Final = 10
-"""So many executions are named when what was given is short for several."""
+"""How many matches the refusal of an ambiguous id lists."""
 _GROUPS: Final = ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))
 
 
 def is_whole(text: str) -> bool:
-    """Tell a whole id, `{fp:24}:<uuid>`, from a shortened one."""
+    """Return True for a complete id, `{fp:24}:<uuid>`, False for a shortened one."""
     return text.startswith("{")
 
 
 async def resolve_execution(store: Commands, text: str) -> str:
-    """Return the whole id that a whole id, a UUID, or the beginning of a UUID stands for.
+    """Return the complete id of a complete id, a UUID, or the beginning of a UUID.
 
-    Raises `InvalidInput` when it is no id or stands for several executions, and `NotFound` when it stands for none.
+    Raises `InvalidInput` if the text is not an id or matches several executions, and `NotFound` if it matches none.
     """
     if is_whole(text):
         parse_execution_id(text)
@@ -39,7 +39,7 @@ async def resolve_execution(store: Commands, text: str) -> str:
 
 
 def _prefix(text: str) -> str:
-    """Spell the beginning of a UUID as stored ids do: in lower case, with its hyphens."""
+    """Return the beginning of a UUID as it is stored: in lower case, with hyphens."""
     digits = text.strip().lower().replace("-", "")
     if not SHORTEST_PREFIX <= len(digits) <= 32 or set(digits) - set("0123456789abcdef"):
         raise invalid(

@@ -1,4 +1,4 @@
-"""Asking a store that may be away for a while: what only reads, or may be repeated, is asked again."""
+"""Retrying calls while the store is unreachable; only for reads, and for commands that may be repeated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = logging.getLogger("flowfabric.app")
 
 
 async def retry_while_away(ask: Callable[[], Awaitable[R]], within: float = math.inf) -> R:
-    """Ask until there is an answer, or for some seconds; only faults that may pass are waited for."""
+    """Repeat a call until it is answered, or for `within` seconds; errors that are not transient are raised at once."""
     clock = asyncio.get_running_loop().time
     end = clock() + within
     backoff = RetryPause(longest=LONGEST_PAUSE)

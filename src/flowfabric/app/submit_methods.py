@@ -1,6 +1,6 @@
-"""Submitting, as type checkers see it: the arguments are those of the task, and the run has the type of its result.
+"""The typed methods that submit calls: they take the arguments of the task, and the run has the type of its result.
 
-Four shapes of functions are told apart: `async def` and `def`, each with a context in front or without.
+The overloads distinguish `async def` and `def`, each with or without a context as first parameter.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SubmitMethods:
     def call(self, task: str, /, *args: Any, **kwargs: Any) -> Call[Any]: ...
 
     def call(self, task: Callable[..., Any] | str, /, *args: Any, **kwargs: Any) -> Call[Any]:
-        """Prepare a call without submitting it, for `submit_many`; its arguments are checked here already."""
+        """Prepare a call without submitting it, for `submit_many`. Its arguments are checked now."""
         return self._call(task, args, kwargs)
 
     @overload
@@ -74,7 +74,7 @@ class SubmitMethods:
     async def submit(
         self, task: Callable[..., Any] | Call[Any] | str, /, *args: Any, **kwargs: Any
     ) -> Run[Any]:
-        """Submit a call of a task; it runs on the next worker that is free, and the answer is a handle of it.
+        """Submit a call of a task to be run by a worker, and return its handle.
 
         ::
 
@@ -86,11 +86,11 @@ class SubmitMethods:
             await app.submit(call)
 
         The arguments are those of the task, without its context, and type checkers know the type of the result. When
-        this returns, the work is in the store, and survives this process.
+        this returns, the call is stored, and survives this process.
 
-        Raises `InvalidInput` when an argument does not fit, `UnknownTask` for a function that is no task, and
-        `Unreachable` when the store has been away for five seconds; it is then safe to repeat with a `key`, or with the
-        same call.
+        Raises `InvalidInput` if an argument does not fit, `UnknownTask` if the function is not a task, and
+        `Unreachable` if the store has been unreachable for five seconds; repeating the submission is then safe with a
+        `key`, or with the same prepared call.
         """
         if isinstance(task, Call):
             if args or kwargs or self._has_options:
@@ -101,13 +101,13 @@ class SubmitMethods:
         return await self._submit(self._call(task, args, kwargs))
 
     async def submit_many(self, calls: Iterable[Call[R]]) -> list[Run[R]]:
-        """Submit many calls in few round trips; the handles come in the order of the calls.
+        """Submit many calls in few round trips, and return their handles in the same order.
 
         ::
 
             runs = await app.submit_many(app.call(review, text) for text in texts)
 
-        Raises `SubmitRefused` when some were refused; the others are submitted.
+        Raises `SubmitRefused` if some are refused; the others are submitted.
         """
         given = list(calls)
         each: object

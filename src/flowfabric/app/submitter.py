@@ -1,4 +1,4 @@
-"""How a call becomes an execution."""
+"""Turning calls of tasks into executions."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ from flowfabric.worker.options import NOTHING, Options
 
 R = TypeVar("R")
 SUBMIT_SECONDS: Final = 5.0
-"""How long a submission waits for a store that is away. Its id is chosen, so a repeat creates nothing twice."""
+"""How long a submission is retried while the store is unreachable; its id is fixed, so there is never a second run."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppCore:
-    """What everything that belongs to one app shares."""
+    """What the parts of one app share: its connection, registry and namespace."""
 
     connection: StoreConnection
     home: StoreHandle
     registry: Registry
     namespace: str
     kinds: KindCache = field(default_factory=KindCache)
-    """What workers have published of tasks that are only known by name."""
+    """Published kinds, for tasks that are known by name only."""
 
     def on(self, connection: StoreConnection) -> AppCore:
-        """Return the same on another connection."""
+        """Return a copy that uses another connection."""
         home = StoreHandle(connection.get, self.home.codec, self.home.patience)
         return AppCore(connection, home, self.registry, self.namespace)
 
     def run(self, execution_id: str, task: Callable[..., Any] | str | None) -> Run[Any]:
-        """Return the handle of a run, whose task says of which type its result is."""
+        """Return the handle of a run; the task determines the type of its result."""
         registry = self.registry
         known = registry.by_kind.get(task) if isinstance(task, str) else task and registry.find(task)
         if not known:
@@ -58,7 +58,7 @@ class AppCore:
 
 
 class Submitter(SubmitMethods):
-    """Submits with options that go before those of each task."""
+    """Submits calls with options that override those of their tasks."""
 
     def __init__(self, core: AppCore, options: Options) -> None:
         self._core = core
@@ -82,7 +82,7 @@ class Submitter(SubmitMethods):
         return Call(command, handler.returns, declared.codec)
 
     def _untyped(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bytes, str]:
-        """Write arguments for a task that only others know: by name, or one value as the whole input."""
+        """Encode the arguments of a task that this app does not define: by name, or one value as the whole input."""
         if args and (kwargs or len(args) > 1):
             raise InvalidInput(
                 "a task that this app does not know takes arguments by name, or one value by place"
@@ -138,7 +138,7 @@ class Submitter(SubmitMethods):
         return runs
 
     async def _commands(self, calls: Sequence[Call[Any]], store: Commands) -> list[CreateExecution]:
-        """Return what is sent for some calls, after one lookup of all kinds that are only known by name."""
+        """Return the commands of some calls, after one lookup of all kinds that are known by name only."""
         named = {(each.command.namespace, each.command.execution_kind) for each in calls if each.by_name}
         kinds = await self._core.kinds.find(store, sorted(named)) if named else {}
         return [
@@ -153,7 +153,7 @@ class Submitter(SubmitMethods):
 
 
 def _placed(call: Call[Any], store: Commands) -> CreateExecution:
-    """Say where the execution lives."""
+    """Return the command with a complete execution id, which names the partition."""
     command = call.command
     uuid, key = command.execution_id, command.idempotency_key
     place = (

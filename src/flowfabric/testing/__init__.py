@@ -1,4 +1,4 @@
-"""What users' tests import: an app in memory, a clock that jumps, workers that die on request, and assertions.
+"""Test tools for users: a lab with an app in memory, a controllable clock, workers that crash, and assertions.
 
 ::
 

@@ -1,4 +1,4 @@
-"""Approval links of a lab: there is no server whose page they could be, so a test visits them itself."""
+"""Approval links of a lab, which has no server with approval pages: `Lab.visit` follows them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from flowfabric.model.errors import invalid
 PAGE: Final = "https://lab.invalid/approve"
 
 
-def written(link: LinkRequest) -> str:
-    """Write a link as handlers get it."""
+def link_url(link: LinkRequest) -> str:
+    """Return the URL of a link."""
     fields = {name: getattr(link, name) for name in link.__struct_fields__}
     return f"{PAGE}?{urlencode(fields, doseq=True)}"
 
 
-def read(text: str) -> LinkRequest:
-    """Read a link that was made in a lab."""
+def parse_link(text: str) -> LinkRequest:
+    """Parse the URL of a link that was made in a lab."""
     if not text.startswith(f"{PAGE}?"):
         raise invalid("link", f"{text!r} was not made by ctx.approval_link in a lab")
     found = parse_qs(urlsplit(text).query, keep_blank_values=True)

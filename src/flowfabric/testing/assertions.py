@@ -1,4 +1,4 @@
-"""What tests assert about runs, with texts that say what happened instead."""
+"""Assertions about runs, with messages that say what happened instead."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OURS: Final = ("wait:", "waitpoint:", "submit:", "sleep")
 
 
 async def steps(store: Commands, run: Run[Any], *, waits: bool) -> list[str]:
-    """Name the stored steps, with or without those that the context stores by itself."""
+    """Return the names of the stored steps, with or without those that the context stores itself."""
     stored = [step.name async for step in every_step(store, run.id)]
     return [name for name in stored if waits or not _is_ours(name)]
 
@@ -26,7 +26,7 @@ def _is_ours(name: str) -> bool:
 
 
 async def frames(store: Commands, run: Run[Any], type_: str) -> list[Frame]:
-    """Read the frames of the last attempt that are not superseded."""
+    """Return the frames of the last attempt that are not superseded."""
     attempt = (await store.read(GetExecution(execution_id=run.id))).attempt.index
     items = (
         [item async for item in follow(store, run.id, f"{attempt}.0-0", until_end=False)]
@@ -37,24 +37,24 @@ async def frames(store: Commands, run: Run[Any], type_: str) -> list[Frame]:
 
 
 def payload_of(frame: Frame) -> Any:
-    """Return what a handler has emitted."""
+    """Return the payload of a frame as the handler emitted it."""
     if frame.encoding == "json":
         return frame.data
     return frame.text if frame.encoding == "utf8" else frame.payload
 
 
 async def assert_state(run: Run[Any], state: str) -> None:
-    """Check where a run stands; one that is kept no longer is `gone`."""
+    """Check the state of a run; `gone` means that it is no longer kept."""
     try:
         found = str((await run.status()).state)
     except NotFound:
         found = "gone"
     if found != state:
-        raise AssertionError(await told(run, f"is {found}, not {state}"))
+        raise AssertionError(await describe(run, f"is {found}, not {state}"))
 
 
 async def assert_same(run: Run[Any], what: str, wanted: list[Any], found: list[Any]) -> None:
-    """Compare two lists."""
+    """Check that two lists are equal; the message shows the first difference."""
     if wanted == found:
         return
     place = next(
@@ -62,11 +62,11 @@ async def assert_same(run: Run[Any], what: str, wanted: list[Any], found: list[A
         min(len(wanted), len(found)),
     )
     text = f"has other {what}, from number {place + 1} on\n  wanted: {wanted!r}\n  found:  {found!r}"
-    raise AssertionError(await told(run, text))
+    raise AssertionError(await describe(run, text))
 
 
-async def told(run: Run[Any], problem: str) -> str:
-    """Say what is wrong with a run, and what is known about it."""
+async def describe(run: Run[Any], problem: str) -> str:
+    """Return a message about a run: the problem, its status and its history."""
     try:
         status, why, events = await run.status(), await run.explain(), await run.history()
     except NotFound:

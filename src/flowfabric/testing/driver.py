@@ -1,4 +1,4 @@
-"""How a lab goes on: rounds of firing what is due and offering what can be run, until nothing more happens."""
+"""Driving a lab: fire due timers and offer work to workers until nothing more happens."""
 
 from __future__ import annotations
 
@@ -10,66 +10,66 @@ from flowfabric.model.contracts.reads import ReadDue
 from flowfabric.storage.base import Upkeep
 from flowfabric.testing.clock import Clock
 from flowfabric.testing.lab_worker import LabWorker
-from flowfabric.testing.worker_store import ChangeSignal
+from flowfabric.testing.observed_store import ChangeSignal
 
 
 class StillRunning(AssertionError):
-    """Handlers do not return, so the lab does not come to rest; the text names them, and says what to do."""
+    """Handlers do not return, so the lab does not settle. The message names them, and says what to do."""
 
 
 class LabDriver:
-    """Drives one store and the workers on it. Time stands still, except while it travels and after a crash."""
+    """Drives a store and its workers. The clock stands still except in `travel` and after a crash."""
 
     def __init__(
         self,
         store: Upkeep,
         clock: Clock,
-        pulse: ChangeSignal,
-        hire: Callable[[], Awaitable[LabWorker]],
+        changes: ChangeSignal,
+        start_worker: Callable[[], Awaitable[LabWorker]],
         patience: float,
     ) -> None:
         self._store = store
         self._clock = clock
-        self._pulse = pulse
-        self._hire = hire
+        self._changes = changes
+        self._start_worker = start_worker
         self._patience = patience
         self._timers = Timers(store)
         self._lock = asyncio.Lock()
         self._pump: asyncio.Task[None] | None = None
         self._woken: set[str] = set()
         """Executions with a step whose timeout or backoff has just ended."""
-        self.hands: list[LabWorker] = []
+        self.workers: list[LabWorker] = []
 
     @property
     def alive(self) -> list[LabWorker]:
-        """The workers that live."""
-        return [hand for hand in self.hands if not hand.life.dead]
+        """The workers that have not crashed."""
+        return [worker for worker in self.workers if not worker.store.has_crashed]
 
     async def start(self) -> None:
-        """Hire the first worker, and go on by itself from now on: whoever awaits a result gets it."""
-        self.hands.append(await self._hire())
+        """Start the first worker, and drive the lab in the background, so that callers can await results."""
+        self.workers.append(await self._start_worker())
         self._pump = asyncio.create_task(self._run(), name="flowfabric-lab")
 
     async def stop(self) -> None:
-        """End everything; raise what went wrong in between."""
+        """Stop everything; raise an error of the background task."""
         assert self._pump is not None
         self._pump.cancel()
         (outcome,) = await asyncio.gather(self._pump, return_exceptions=True)
-        for hand in reversed(self.hands):
-            await hand.stop()
+        for worker in reversed(self.workers):
+            await worker.stop()
         if isinstance(outcome, Exception):
             raise outcome
 
     async def _run(self) -> None:
         while True:
-            count = self._pulse.count
-            if not await self._round():
-                await self._pulse.after(count)
+            count = self._changes.count
+            if not await self._drive_once():
+                await self._changes.after(count)
 
-    # Coming to rest.
+    # Settling.
 
     async def settle(self, *, besides: frozenset[str] = frozenset()) -> None:
-        """Go on until nothing runs and nothing can; some runs need not have ended."""
+        """Wait until nothing runs and nothing can; the runs in `besides` may still run."""
         try:
             async with asyncio.timeout(self._patience):
                 await self._settle(besides)
@@ -77,12 +77,12 @@ class LabDriver:
             raise StillRunning(self._complaint(besides)) from None
 
     async def begun(self, execution_id: str) -> None:
-        """Go on until a handler works on a run."""
+        """Wait until the handler of a run is running."""
         try:
             async with asyncio.timeout(self._patience):
-                while not any(execution_id in hand.seen.running for hand in self.alive):
+                while not any(execution_id in worker.handlers.kinds for worker in self.alive):
                     self._check()
-                    await self._pulse.after(self._pulse.count)
+                    await self._changes.after(self._changes.count)
         except TimeoutError:
             raise StillRunning(
                 f"after {self._patience:g} s of real time no handler works on {execution_id}: "
@@ -90,7 +90,7 @@ class LabDriver:
             ) from None
 
     def _check(self) -> None:
-        """Raise what ended the rounds that go by themselves."""
+        """Raise the error that ended the background task, if one did."""
         assert self._pump is not None
         if self._pump.done():
             self._pump.result()
@@ -98,43 +98,41 @@ class LabDriver:
     async def _settle(self, besides: frozenset[str]) -> None:
         while True:
             self._check()
-            count = self._pulse.count
-            if await self._round():
+            count = self._changes.count
+            if await self._drive_once():
                 continue
             busy = await self._busy() - besides
-            if not busy and self._pulse.count == count:
+            if not busy and self._changes.count == count:
                 return
-            await self._pulse.after(count)
+            await self._changes.after(count)
 
-    async def _round(self) -> bool:
-        """Do what can be done now; say whether anything was."""
+    async def _drive_once(self) -> bool:
+        """Fire due timers and offer work once; return whether anything happened."""
         async with self._lock:
-            if len(self.alive) < len(self.hands) and await self._outlive():
+            if len(self.alive) < len(self.workers) and await self._replace_crashed():
                 return True
             fired = await self._timers.fire_due()
             taken = 0
-            for hand in self.alive:
-                taken += await hand.life.offer()
-                if set(hand.seen.running) - await hand.held():
-                    await (
-                        hand.renew()
-                    )  # somebody has taken the lease away: a worker notices that when it renews
+            for worker in self.alive:
+                taken += await worker.store.offer()
+                if set(worker.handlers.kinds) - await worker.held():
+                    await worker.renew()  # a lease was revoked, which a worker notices when it renews
             return bool(fired or taken)
 
     async def _busy(self) -> set[str]:
-        """Name the runs that living workers have to do with."""
+        """Return the runs that live workers hold or run."""
         busy: set[str] = set()
-        for hand in self.alive:
-            if not hand.life.parked and not hand.seen.running:
+        for worker in self.alive:
+            if not worker.store.is_idle and not worker.handlers.kinds:
                 busy.add("a worker that comes back for more")
-            busy |= {*hand.seen.running, *await hand.held()} - hand.life.agenda.backing_off
+            busy |= {*worker.handlers.kinds, *await worker.held()} - worker.store.step_timers.backing_off
         return busy
 
     def _complaint(self, besides: frozenset[str]) -> str:
         running = [
             f"{kind} of {execution_id}"
-            for hand in self.alive
-            for execution_id, kind in hand.seen.running.items()
+            for worker in self.alive
+            for execution_id, kind in worker.handlers.kinds.items()
             if execution_id not in besides
         ]
         return (
@@ -146,16 +144,16 @@ class LabDriver:
 
     # Crashes.
 
-    async def _outlive(self) -> bool:
-        """Bury the dead, hire somebody else, and wait until their leases have run out."""
+    async def _replace_crashed(self) -> bool:
+        """Replace crashed workers, and move the clock until their leases expire; return whether anything changed."""
         left = False
-        for hand in self.hands:
-            if hand.life.dead:
-                await hand.bury()
-                left = left or bool(await hand.held())
+        for worker in self.workers:
+            if worker.store.has_crashed:
+                await worker.clean_up()
+                left = left or bool(await worker.held())
         changed = False
         if not self.alive:
-            self.hands.append(await self._hire())
+            self.workers.append(await self._start_worker())
             changed = True
         if left:
             changed = await self._hop(await self._next()) or changed
@@ -166,7 +164,9 @@ class LabDriver:
     async def travel(self, target: int) -> None:
         """Move the clock, and stop at whatever falls due on the way."""
         running = frozenset(
-            each for hand in self.alive for each in {*hand.seen.running} - hand.life.agenda.backing_off
+            each
+            for worker in self.alive
+            for each in {*worker.handlers.kinds} - worker.store.step_timers.backing_off
         )
         self._woken.clear()
         while True:
@@ -182,15 +182,20 @@ class LabDriver:
 
     async def _next(self) -> int:
         stored = (await self._store.read(ReadDue(before=self._clock.ms, limit=1))).next_due_at
-        return min(filter(None, (stored, *(hand.life.agenda.next_at for hand in self.alive))), default=0)
+        return min(
+            filter(None, (stored, *(worker.store.step_timers.next_at for worker in self.alive))), default=0
+        )
 
     async def _resumed(self) -> None:
         """Wait until handlers have ended whose steps had a timeout or a backoff until now, or wait for the next one."""
         woken, self._woken = self._woken, set()
         try:
             async with asyncio.timeout(self._patience):
-                while any(woken & {*hand.seen.running} - hand.life.agenda.executions for hand in self.alive):
-                    await self._pulse.after(self._pulse.count)
+                while any(
+                    woken & {*worker.handlers.kinds} - worker.store.step_timers.executions
+                    for worker in self.alive
+                ):
+                    await self._changes.after(self._changes.count)
         except TimeoutError:
             raise StillRunning(self._complaint(frozenset())) from None
 
@@ -198,15 +203,15 @@ class LabDriver:
         """Move on to a time; living workers renew their leases right before it, and notice right after what is lost."""
         if to <= self._clock.ms:
             return False
-        if any([await hand.held() for hand in self.alive]):
+        if any([await worker.held() for worker in self.alive]):
             self._clock.ms = to - 1
-            for hand in self.alive:
-                await hand.renew()
+            for worker in self.alive:
+                await worker.renew()
         self._clock.ms = to
-        for hand in self.alive:
-            self._woken |= hand.life.agenda.wake(to)
+        for worker in self.alive:
+            self._woken |= worker.store.step_timers.wake(to)
         await self._timers.fire_due()
-        for hand in self.alive:
-            if hand.seen.running:
-                await hand.renew()
+        for worker in self.alive:
+            if worker.handlers.kinds:
+                await worker.renew()
         return True

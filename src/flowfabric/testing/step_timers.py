@@ -1,4 +1,4 @@
-"""Backoffs and timeouts of steps, in the time of a lab."""
+"""Backoffs and timeouts of steps by the clock of a lab."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flowfabric.worker.steps.policy import StepTimer
 
 @dataclass(eq=False)
 class StepWait:
-    """A time that a step waits for."""
+    """A step that waits for a time."""
 
     at: int
     execution_id: str
@@ -20,7 +20,7 @@ class StepWait:
 
 
 class StepTimers:
-    """The times that the steps of one worker wait for; `changed` is called when there is another one."""
+    """The times for which the steps of one worker wait; `changed` is called when one is added."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
@@ -28,12 +28,12 @@ class StepTimers:
 
     @property
     def next_at(self) -> int:
-        """The earliest of them; 0 if there is none."""
+        """The earliest time; 0 if there is none."""
         return min((due.at for due in self._waiting), default=0)
 
     @property
     def executions(self) -> frozenset[str]:
-        """The executions with such a step."""
+        """The executions with a waiting step."""
         return frozenset(due.execution_id for due in self._waiting)
 
     @property
@@ -42,7 +42,7 @@ class StepTimers:
         return frozenset(due.execution_id for due in self._waiting if due.is_backoff)
 
     async def wait(self, due: StepWait) -> None:
-        """Wait until the clock of the lab has come so far."""
+        """Wait until the clock of the lab reaches the time."""
         self._waiting.append(due)
         self._changed()
         try:
@@ -52,7 +52,7 @@ class StepTimers:
                 self._waiting.remove(due)
 
     def wake(self, now: int) -> set[str]:
-        """End the waits that are over; return their executions."""
+        """End the waits whose time has come; return their executions."""
         over = [due for due in self._waiting if due.at <= now]
         for due in over:
             self._waiting.remove(due)
@@ -61,7 +61,7 @@ class StepTimers:
 
 
 class LabTimer(StepTimer):
-    """Waits for the steps of one execution until the clock of the lab has come so far."""
+    """The timer of the steps of one execution, by the clock of the lab."""
 
     def __init__(self, agenda: StepTimers, clock: Callable[[], int], execution_id: str) -> None:
         self._agenda = agenda
@@ -73,7 +73,7 @@ class LabTimer(StepTimer):
         await self._wait(seconds, is_backoff=True)
 
     async def time_out(self, seconds: float) -> None:
-        """Wait until the time of a try is over."""
+        """Wait until a try times out."""
         await self._wait(seconds, is_backoff=False)
 
     async def _wait(self, seconds: float, *, is_backoff: bool) -> None:
@@ -81,5 +81,5 @@ class LabTimer(StepTimer):
             await self._agenda.wait(StepWait(self._clock() + ms, self._execution_id, is_backoff))
 
     def chance(self) -> float:
-        """Return the middle: in a lab jitter is always the same."""
+        """Return 0.5, so that jitter is always the same in a lab."""
         return 0.5

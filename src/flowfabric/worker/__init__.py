@@ -1,4 +1,4 @@
-"""Running handlers: claiming, renewing, steps, waits, executors, and the low level for loops written by hand."""
+"""Workers: the runtime that runs handlers, their contexts, and the low-level API for worker loops of your own."""
 
 from flowfabric.worker.claimed_task import ClaimedTask
 from flowfabric.worker.context.children import Child

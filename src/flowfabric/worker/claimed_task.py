@@ -1,4 +1,4 @@
-"""A claimed task as an object: for loops written by hand, and what the runtime itself works with."""
+"""A claimed task, for worker loops of your own and for the runtime."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ R = TypeVar("R")
 
 
 class ClaimedTask:
-    """Work that this process holds: its lease is renewed until the task is ended, given back or dropped.
+    """A task that this process holds. Its lease is renewed until the task is ended, given back or dropped.
 
     ::
 
@@ -76,8 +76,8 @@ class ClaimedTask:
             for task in await worker.claim(wait="20s"):
                 await task.complete(task.input_payload.upper())
 
-    Operations that end the task or give it back consume it: any further use is refused with `TaskConsumed`. When only
-    the transport failed, the task stays usable and its lease is renewed, so that the call can be made again.
+    Operations that end the task or give it back consume it: any further use raises `TaskConsumed`. If only the
+    transport failed, the task stays usable and its lease is renewed, so that the call can be repeated.
     """
 
     __slots__ = ("__weakref__", "_consumed", "hold", "task", "worker")
@@ -85,7 +85,7 @@ class ClaimedTask:
     def __init__(self, worker: Worker, task: Task, hold: HeldLease) -> None:
         self.worker = worker
         self.task = task
-        """All that the claim brought."""
+        """The task as the store returned it."""
         self.hold = hold
         self._consumed = ""
 
@@ -97,21 +97,21 @@ class ClaimedTask:
             log.warning("task %s was dropped without an end: its lease will expire", self.task.execution_id)
             self.let_go("dropped")
 
-    # What it is.
+    # Properties.
 
     @property
     def execution_id(self) -> str:
-        """Which execution it is."""
+        """The id of the execution."""
         return self.task.execution_id
 
     @property
     def execution_kind(self) -> str:
-        """What kind of work."""
+        """The kind of the execution."""
         return self.task.execution_kind
 
     @property
     def attempt_index(self) -> int:
-        """Which attempt, from 0."""
+        """The number of the attempt, from 0."""
         return self.task.attempt_index
 
     @property
@@ -126,72 +126,72 @@ class ClaimedTask:
 
     @property
     def lease_epoch(self) -> int:
-        """Grows with every lease of the execution: guards side effects elsewhere."""
+        """The fencing number, which grows with every lease of the execution."""
         return self.task.fence.lease_epoch
 
     @property
     def input_payload(self) -> bytes:
-        """The input as it was sent."""
+        """The input as it was submitted."""
         return self.task.input
 
     @property
     def tags(self) -> dict[str, str]:
-        """Its tags."""
+        """The tags of the execution."""
         return dict(self.task.tags)
 
     @property
     def lane_id(self) -> str:
-        """The lane it came from."""
+        """The lane of the execution."""
         return self.task.lane_id
 
     @property
     def consumed(self) -> bool:
-        """Whether it was ended or given back."""
+        """Whether the task was ended or given back."""
         return bool(self._consumed)
 
     @property
     def is_lease_healthy(self) -> bool:
-        """Whether the lease is held: false after a refusal, after three failed renewals, or when its time is over."""
+        """Whether the lease is held: False after a refusal, after three failed renewals, or once it has expired."""
         return self.hold.healthy
 
     @property
     def consecutive_renewal_failures(self) -> int:
-        """How many renewals in a row have failed; a success sets it back to 0."""
+        """How many renewals in a row have failed; a success resets it to 0."""
         return self.hold.failures
 
-    # What ends it, or gives it back.
+    # Operations that consume the task.
 
     async def complete(self, result: bytes | None = None, encoding: str = "") -> Completed:
-        """End well."""
+        """Complete the execution."""
         return await self.end(self._of(Complete, result=result, result_encoding=encoding))
 
     async def fail(
         self, reason: str, category: str = "error", detail: str = "", retry_after: Duration | None = None
     ) -> RetryScheduled | TerminalFailed:
-        """End this attempt badly; the retry policy decides whether there is another."""
+        """Fail this attempt; the retry policy decides whether another follows."""
         after = None if retry_after is None else millis(retry_after, "retry_after")
         return await self.end(
             self._of(Fail, reason=reason, category=category, detail=detail, retry_after_ms=after)
         )
 
     async def cancel(self, reason: str = "") -> Cancelled:
-        """End it as cancelled."""
+        """Cancel the execution."""
         return await self.end(self._of(Cancel, reason=reason))
 
     async def release(self, reason: str = "") -> Released:
-        """Give it back unfinished: others may take it at once."""
+        """Give the task back unfinished; it can be claimed at once."""
         return await self.end(self._of(Release, reason=reason))
 
     async def delay_execution(self, until: int) -> Delayed:
-        """Give it back until a time (milliseconds since 1970, by the store's clock)."""
+        """Give the task back until a time (milliseconds since 1970, by the store's clock)."""
         return await self.end(self._of(Delay, delay_until=until))
 
     async def move_to_waiting_children(self) -> Moved:
-        """Give it back until its children have ended."""
+        """Give the task back until its children have ended."""
         return await self.end(self._of(WaitChildren))
 
     async def suspend(self, condition: Condition, **options: Any) -> Suspended:
-        """Give it back until signals come; consumed even when buffered signals satisfy the condition already."""
+        """Suspend until signals arrive. The task is consumed even if buffered signals satisfy the condition already."""
         outcome = await self.try_suspend(condition, **options)
         if isinstance(outcome, Suspended):
             return outcome
@@ -208,38 +208,41 @@ class ClaimedTask:
         timeout: Duration | None = None,  # noqa: ASYNC109 - of the suspension, which lives in the store
         **options: Any,
     ) -> Suspended | SatisfiedAtOnce:
-        """Give it back until signals come; when buffered ones do already, the task stays held and usable.
+        """Suspend until signals arrive. If buffered signals satisfy the condition already, the task stays usable.
 
-        `pending` is a waitpoint that was created earlier. Further options are the fields of `Suspend`.
+        `pending` is a waitpoint that was created earlier. Further options are fields of `Suspend`.
         """
         suspension = new_uuid()
         suspend = self._of(
-            Suspend, suspension_id=suspension, waitpoints=_bindings(condition, pending),
-            condition=condition, timeout_ms=None if timeout is None else millis(timeout, "timeout"),
+            Suspend,
+            suspension_id=suspension,
+            waitpoints=_bindings(condition, pending),
+            condition=condition,
+            timeout_ms=None if timeout is None else millis(timeout, "timeout"),
             **{"idempotency_key": suspension, **options},
-        )  # fmt: skip
+        )
         return await self.end(suspend, keeps=SatisfiedAtOnce)
 
     async def try_suspend_on_pending(
         self, pending: OpenWaitpoint, condition: Condition, **options: Any
     ) -> Suspended | SatisfiedAtOnce:
-        """As `try_suspend`, on a waitpoint that `create_pending_waitpoint` opened."""
+        """Suspend as `try_suspend` does, on a waitpoint of `create_pending_waitpoint`."""
         return await self.try_suspend(condition, pending=pending, **options)
 
-    # What it may do meanwhile.
+    # Operations that keep the task.
 
     async def renew_lease(self) -> Renewed:
-        """Renew by hand; a thread does it anyway."""
+        """Renew the lease now; a thread also renews it regularly."""
         return await self.send(self.hold.renewal())
 
     async def update_progress(self, pct: int | None = None, message: str | None = None) -> None:
-        """Say how far it is."""
+        """Report the progress of the work."""
         await self.send(self._of(UpdateProgress, pct=pct, message=message))
 
     async def put_step(
         self, name: str, result: bytes, encoding: str = "json", call_index: int | None = None
     ) -> StepStored | StepExisting:
-        """Store the result of a step; the first one stands."""
+        """Store the result of a step, unless one is stored already."""
         return await self.send(
             self._of(PutStep, step_name=name, result=result, encoding=encoding, call_index=call_index)
         )
@@ -253,17 +256,21 @@ class ClaimedTask:
         message: str = "",
         details: str = "",
     ) -> OpenWaitpoint:
-        """Open a waitpoint ahead of the suspension that will use it; its token can be sent out at once."""
+        """Open a waitpoint before the suspension that will use it, so that its token can be sent out first."""
         command = self._of(
-            CreateWaitpoint, waitpoint_id=waitpoint_id or new_uuid(), waitpoint_key=key,
-            expires_in_ms=millis(expires_in, "expires_in"), message=message, details=details,
-        )  # fmt: skip
+            CreateWaitpoint,
+            waitpoint_id=waitpoint_id or new_uuid(),
+            waitpoint_key=key,
+            expires_in_ms=millis(expires_in, "expires_in"),
+            message=message,
+            details=details,
+        )
         try:
             return (await self.send(command)).waitpoint
         except FlowFabricError as error:
             if error.code != "waitpoint_already_exists":
                 raise
-        # The first answer was lost.
+        # An earlier answer was lost.
         token = await self.ask(ReadToken(execution_id=self.execution_id, waitpoint_id=command.waitpoint_id))
         return OpenWaitpoint(command.waitpoint_id, key, token or "")
 
@@ -280,7 +287,7 @@ class ClaimedTask:
         mode: str = "durable",
         **fields: Any,
     ) -> Appended:
-        """Append one frame, durable unless another `mode` is said. Further fields are those of `FrameInput`."""
+        """Append one frame, durable unless `mode` says otherwise. Further fields are those of `FrameInput`."""
         frame = FrameInput(
             payload=payload, frame_type=frame_type, correlation_id=correlation_id, mode=mode, **fields
         )
@@ -293,26 +300,33 @@ class ClaimedTask:
         """Read frames of this attempt, both ends included."""
         return await self.ask(
             ReadStream(
-                execution_id=self.execution_id, attempt_index=self.attempt_index, from_=from_, to=to, count=limit,
+                execution_id=self.execution_id,
+                attempt_index=self.attempt_index,
+                from_=from_,
+                to=to,
+                count=limit,
                 exclude_best_effort=exclude_best_effort,
             )
-        )  # fmt: skip
+        )
 
     async def tail_stream(
         self, after: str = "0-0", block: Duration = 0, limit: int = 50, *, exclude_best_effort: bool = False
     ) -> StreamPage:
-        """Read what follows a cursor; when there is nothing, wait for it that long."""
+        """Read the frames after a cursor; if there are none, wait up to `block` for one."""
         self._check()
         question = TailStream(
-            execution_id=self.execution_id, attempt_index=self.attempt_index, after=after, count=limit,
+            execution_id=self.execution_id,
+            attempt_index=self.attempt_index,
+            after=after,
+            count=limit,
             exclude_best_effort=exclude_best_effort,
-        )  # fmt: skip
+        )
         return await tail_when_ready(self.worker.store, question, millis(block, "block"))
 
     async def report_usage(
         self, budget_id: str, amounts: Iterable[tuple[str, int]], dedup_key: str = ""
     ) -> None:
-        """Report what was used of a budget. There are no budgets yet, so every id is refused as `budget_not_found`."""
+        """Report the usage of a budget. There are no budgets yet, so every id is refused as `budget_not_found`."""
         self._check()
         _ = amounts, dedup_key
         text = f"no budget is called {budget_id!r}: budgets come with a later version"
@@ -325,15 +339,15 @@ class ClaimedTask:
             return self.task.resume_signals
         return await self.ask(ObserveSignals(execution_id=self.execution_id))
 
-    # How.
+    # Sending.
 
     async def ask(self, question: Question[R]) -> R:
-        """Ask the store something; while the lease lives, it is asked again when the transport failed."""
+        """Ask the store a question, and retry while the transport fails and the lease lives."""
         self._check()
         return await self.worker.outbox.ask(question, self.hold)
 
     async def send(self, command: HolderCommand[R], *, repeat: bool = True) -> R:
-        """Send a command of the holder; while the lease lives, it is sent again when the transport failed."""
+        """Send a command of the holder, and retry while the transport fails and the lease lives."""
         self._check()
         try:
             if repeat:
@@ -345,7 +359,7 @@ class ClaimedTask:
             raise
 
     async def end(self, command: HolderCommand[R], *, keeps: type | None = None, repeat: bool = False) -> R:
-        """Send what ends the task. Only a decision of the store consumes it; its lease is renewed until then."""
+        """Send a command that ends the task. Only an answer of the store consumes it; until then it is renewed."""
         self._check()
         try:
             if repeat:
@@ -368,14 +382,14 @@ class ClaimedTask:
             raise TaskConsumed(f"{self.execution_id} was consumed by {self._consumed}; claim another task")
 
     def let_go(self, by: str) -> None:
-        """Consume it without telling the store: end the renewal and give the permit back, once."""
+        """Consume the task without a command: stop renewing its lease and return its permit, once."""
         if not self._consumed:
             self._consumed = by
             self.worker.let_go(self.hold)
 
 
 def _bindings(condition: Condition, pending: OpenWaitpoint | None) -> tuple[Binding, ...]:
-    """Bind the waitpoint that was made earlier, or a fresh one for each key that the condition names."""
+    """Return the pending waitpoint, or a new one for each key that the condition names."""
     if pending is not None:
         return (Binding(pending.waitpoint_id, pending.waitpoint_key, pending=True),)
     keys = referenced_keys(condition) or ("default",)

@@ -1,4 +1,4 @@
-"""Letting a signal in that came from outside with a token: for webhooks and approval pages of your own."""
+"""Delivering a signal that arrives from outside with a token, for webhooks and approval pages of your own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class UnknownWaitpoint(NotFound):
 
 
 class TokenMismatch(Unauthorized):
-    """The presented token is not the waitpoint's; answer 401."""
+    """The presented token is not that of the waitpoint; answer 401."""
 
     code = "token_mismatch"
     message = "the presented token is not the one of this waitpoint"
@@ -35,22 +35,27 @@ async def verify_and_deliver(
     payload: bytes = b"",
     **options: Any,
 ) -> SignalAccepted | SignalDuplicate:
-    """Compare a token that somebody presents with the stored one, in constant time, and deliver the signal with it.
+    """Verify a presented token in constant time, and deliver the signal with it.
 
-    Further options are the fields of `DeliverSignal`: `idempotency_key`, `source_identity` and the like.
+    Further options are fields of `DeliverSignal`, such as `idempotency_key` and `source_identity`.
     """
     try:
         stored = await store.read(ReadToken(execution_id=execution_id, waitpoint_id=waitpoint_id))
-    except NotFound:  # an execution that is not there has no waitpoint either
+    except NotFound:  # an unknown execution has no waitpoints
         stored = None
     if stored is None:
         raise UnknownWaitpoint(field="waitpoint_id")
-    # What strangers present may hold what is no text, half of a surrogate pair for instance.
+    # A presented token may contain half of a surrogate pair.
     if not hmac.compare_digest(stored.encode(), presented.encode(errors="surrogatepass")):
         raise TokenMismatch(field="waitpoint_token")
     return await store.apply(
         DeliverSignal(
-            execution_id=execution_id, waitpoint_id=waitpoint_id, waitpoint_token=presented, signal_id=new_uuid(),
-            signal_name=signal_name, payload=payload, **options,
+            execution_id=execution_id,
+            waitpoint_id=waitpoint_id,
+            waitpoint_token=presented,
+            signal_id=new_uuid(),
+            signal_name=signal_name,
+            payload=payload,
+            **options,
         )
-    )  # fmt: skip
+    )

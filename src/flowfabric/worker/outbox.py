@@ -1,4 +1,4 @@
-"""Sending what many handlers have to say in few round trips, and saying it again while that can help."""
+"""Sending the commands of many handlers in few round trips, and retrying them."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ R = TypeVar("R")
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 2.0
 MOST: Final = 256
-"""Commands in one call."""
+"""The most commands in one call."""
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether the store could not be asked, or only now not: the same call may succeed later."""
+    """Return True if the same call may succeed later: the store is unreachable or overloaded."""
     return isinstance(error, Infrastructure | ResourceExhausted) and error.retryable
 
 
 class RetryPause:
-    """Pauses that grow while something keeps failing, with a little chance in them so that workers do not march."""
+    """Pauses between retries: exponential, with jitter so that workers do not retry in step."""
 
     def __init__(self, first: float = FIRST_PAUSE, longest: float = LONGEST_PAUSE) -> None:
         self._first = self._next = first
         self._longest = longest
 
     def reset(self) -> None:
-        """Begin anew after a success."""
+        """Start with the shortest pause again after a success."""
         self._next = self._first
 
     async def pause(self) -> None:
-        """Wait, and wait longer the next time."""
+        """Sleep, and longer the next time."""
         pause, self._next = self._next, min(self._next * 2, self._longest)
         await asyncio.sleep(pause * (0.5 + random.random() / 2))  # noqa: S311 - spreads calls, guards nothing
 
 
 Done = Callable[[Any], None]
-"""Takes the answer of a command, or the error that refuses it."""
+"""Receives the answer of a command, or the error that refuses it."""
 
 
 class Outbox:
@@ -61,30 +61,30 @@ class Outbox:
         self._sending: set[asyncio.Task[None]] = set()
 
     def tell(self, command: Command[Any], done: Done) -> None:
-        """Send a command with the next call, and have its answer taken."""
+        """Send a command with the next call; `done` receives its answer."""
         if not self._waiting:
             self._start()
         self._waiting.append((command, done))
 
     def post(self, command: Command[R]) -> asyncio.Future[R]:
-        """Send a command with the next call; the future takes the answer, or the error that refuses it."""
+        """Send a command with the next call; return a future of its answer."""
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self.tell(command, partial(_settle, future))
         return future
 
     async def send(self, command: Command[R], hold: HeldLease | None = None) -> R:
-        """Send a command until the store has decided it, or the lease that it belongs to is over.
+        """Send a command, and retry until the store has decided it or its lease has expired.
 
-        A repeat is safe, because the store recognises it or a fence refuses it.
+        A repeat is safe: the store recognises it, or a fence refuses it.
         """
         return await _persistently(lambda: self.post(command), command, hold)
 
     async def ask(self, question: Question[R], hold: HeldLease | None = None) -> R:
-        """Ask a question until the store has answered it, or the lease is over."""
+        """Ask a question, and retry until the store has answered it or the lease has expired."""
         return await _persistently(lambda: self._store.read(question), question, hold)
 
     async def drain(self) -> None:
-        """Wait until everything that was posted has been answered."""
+        """Wait until every command has been answered."""
         while self._waiting or self._sending:
             await asyncio.gather(*self._sending, return_exceptions=True)
             await asyncio.sleep(0)
@@ -95,7 +95,7 @@ class Outbox:
         task.add_done_callback(self._sending.discard)
 
     async def _send(self) -> None:
-        """Send what has been collected until now; it begins in the next turn of the loop."""
+        """Send the collected commands. Runs in the next turn of the event loop, so that more can be collected."""
         part, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
         if self._waiting:
             self._start()

@@ -1,4 +1,4 @@
-"""Frames of one attempt: collected, sent in order, several in one call."""
+"""Sending the frames of one attempt, in order and in batches."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from flowfabric.worker.claimed_task import ClaimedTask
 from flowfabric.worker.outbox import RetryPause, is_transient
 
 FULL: Final = 4 * MAX_FRAMES_PER_CALL
-"""So many frames may wait before the handler has to."""
+"""How many unsent frames are buffered before `emit` waits."""
 MAX_BYTES: Final = 512 * 1024
-"""Payload in one call."""
+"""The most bytes of payload in one call."""
 
 
 class FrameSender:
-    """Sends the frames of one handler; the next call starts when the one before has been answered."""
+    """Sends the frames of one handler; each call starts after the previous one was answered."""
 
     def __init__(self, task: ClaimedTask) -> None:
         self._task = task
@@ -30,7 +30,7 @@ class FrameSender:
         self._last = "0-0"
 
     async def emit(self, frame: FrameInput) -> None:
-        """Take a frame; returns at once unless too many wait. What went wrong with earlier ones is raised here."""
+        """Buffer a frame; wait only if the buffer is full. Raises the error of an earlier frame."""
         frame.check()
         self._raise()
         self._waiting.append(frame)
@@ -68,7 +68,7 @@ class FrameSender:
         return self._waiting[:count]
 
     async def _append(self, part: list[FrameInput]) -> None:
-        """Append; when the answer was lost, look whether the frames are there before they are sent again."""
+        """Append frames. If the answer was lost, check whether they were stored before sending them again."""
         backoff = RetryPause()
         unknown = False
         while True:
@@ -87,7 +87,7 @@ class FrameSender:
             await backoff.pause()
 
     async def _arrived(self, part: list[FrameInput]) -> bool:
-        """Whether the stream ends with these frames: only this handler writes to it."""
+        """Return True if the stream ends with these frames; no one else writes to it."""
         task = self._task
         tail: list[tuple[int, str, bytes]] = []
         after = self._last
@@ -112,5 +112,5 @@ class FrameSender:
 
 
 def now_ms() -> int:
-    """The time of a frame, which also tells it from an equal one."""
+    """Return the time of a frame, which also distinguishes it from an equal one."""
     return time.time_ns() // 1_000_000

@@ -11,9 +11,18 @@ from flowfabric.worker.context.context import Context
 from flowfabric.worker.context.session import HandlerSession
 from flowfabric.worker.steps.journal import STEPS_AROUND
 
-_CONTEXT_METHODS: Final = frozenset({
-    "approval_link", "create_waitpoint", "emit", "flush", "progress", "sleep", "summary", "wait_for_signal",
-})  # fmt: skip
+_CONTEXT_METHODS: Final = frozenset(
+    {
+        "approval_link",
+        "create_waitpoint",
+        "emit",
+        "flush",
+        "progress",
+        "sleep",
+        "summary",
+        "wait_for_signal",
+    }
+)
 """Methods of `Context` that a process may call."""
 
 

@@ -1,4 +1,4 @@
-"""What a handler waits for, and what it gets."""
+"""Signals and waitpoints as a handler sees them, and the conditions of its waits."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Count = int | Literal["any", "all"]
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """A signal that ended a wait. Its name is empty when an operator resumed the run without one."""
+    """A signal that ended a wait. Its name is empty if an operator resumed the run without a signal."""
 
     name: str
-    """What the sender called it: `approve`."""
+    """The name of the signal: `approve`."""
     data: bytes = b""
     """The payload as it was sent."""
     encoding: str = ""
-    """How the payload is written, as the sender says."""
+    """The encoding of the payload that the sender named."""
     source: str = ""
-    """Who sent it, as the sender says."""
+    """The source that the sender named."""
     id: str = ""
     """The id of the signal."""
     at: int = 0
@@ -35,11 +35,11 @@ class Signal:
 
     @property
     def payload(self) -> Any:
-        """The payload as a value: JSON is read, anything else stays bytes, nothing is None."""
+        """The payload as a value: decoded if it is JSON, None if it is empty, else bytes."""
         return self.read(Any)
 
     def read(self, type_: Any, codec: Codec = JSON) -> Any:
-        """Read the payload as a type: `signal.read(Decision)`."""
+        """Decode the payload as a type: `signal.read(Decision)`."""
         if not self.data:
             return None
         known = self.encoding in {"", codec.name}
@@ -47,7 +47,7 @@ class Signal:
 
 
 def signal_of(view: SignalView) -> Signal:
-    """Show a stored signal as a handler sees it."""
+    """Return a stored signal as a handler sees it."""
     return Signal(
         view.signal_name,
         view.payload,
@@ -60,21 +60,21 @@ def signal_of(view: SignalView) -> Signal:
 
 @dataclass(frozen=True, slots=True)
 class Waitpoint:
-    """A place where signals arrive, and the token that they must carry: send both to whoever is to answer."""
+    """Where signals can be sent, and the token that they must carry: pass both to whoever is to answer."""
 
     id: str
-    """What `Run.signal` takes as `waitpoint`."""
+    """The id, for `Run.signal(waitpoint=…)`."""
     key: str
     """The name that the handler gave it."""
     token: str
-    """What `Run.signal` takes as `token`: a secret, so it is not shown. Empty when the waitpoint is closed."""
+    """The token, for `Run.signal(token=…)`. A secret, hidden in `repr`; empty once the waitpoint is closed."""
 
     def __repr__(self) -> str:
         return f"Waitpoint(id={self.id!r}, key={self.key!r}, token=…)"
 
 
 def encode_details(details: Mapping[str, Any] | None) -> str:
-    """Write the details of a question as the JSON object that a waitpoint keeps."""
+    """Return the details of a question as a JSON object."""
     if details is None:
         return ""
     try:
@@ -84,7 +84,7 @@ def encode_details(details: Mapping[str, Any] | None) -> str:
 
 
 def condition_of(names: tuple[str, ...], count: Count | None, *, distinct: bool, key: str) -> Condition:
-    """Build the condition of a wait: one of the names, all of them, or so many; from different sources if asked."""
+    """Return the condition of a wait: any or all of the names, or a count; from distinct sources if requested."""
     if isinstance(count, str) and count not in {"any", "all"}:
         raise invalid("count", f"{count!r} is neither a number nor 'any' or 'all'")
     if not distinct and not isinstance(count, int):

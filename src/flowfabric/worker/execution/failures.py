@@ -1,4 +1,4 @@
-"""How what a handler raised is told to the store."""
+"""Turning the exceptions of handlers into failures that the store records."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ _CATEGORIES: Final[tuple[tuple[type[BaseException], str], ...]] = (
 HANDLER: Final = "handler_error"
 TIMEOUT: Final = "timeout"
 _PLAIN: Final = (InvalidArguments, Permanent, Retry, StepMismatch, StepResultMismatch, ProcessCrashed)
-"""What says everything with its text."""
+"""Exceptions whose message is the whole reason, without their class name."""
 
 
 def ending(task: ClaimedTask, error: BaseException) -> Fail | Release | None:
-    """Say how a handler ended that did not return; nothing when its task is given back or lost already."""
+    """Return the command that ends the task of a handler that raised; None if the task is no longer held."""
     if inside(error, HandlerSuspended) or task.consumed:
         return None
     if (stop := inside(error, Interrupted)) is not None:
@@ -64,14 +64,14 @@ def ending(task: ClaimedTask, error: BaseException) -> Fail | Release | None:
 
 
 def inside(error: BaseException | None, kind: type[E]) -> E | None:
-    """Find an exception of a kind, also in a group of them."""
+    """Return the exception of a class, or the first one in a group; None if there is none."""
     if error is None:
         return None
     return next((part for part in _parts(error) if isinstance(part, kind)), None)
 
 
 def failure(task: ClaimedTask, error: BaseException) -> Fail:
-    """Say that a handler failed, why, and where."""
+    """Return the failure of a handler: reason, category and traceback."""
     retry = inside(error, Retry)
     return Fail(
         execution_id=task.execution_id,
@@ -84,7 +84,7 @@ def failure(task: ClaimedTask, error: BaseException) -> Fail:
 
 
 def refusal(task: ClaimedTask, error: Exception) -> Fail:
-    """Say that a handler returned what the store does not take."""
+    """Return the failure of a handler whose result the store refuses."""
     return Fail(
         execution_id=task.execution_id,
         fence=task.task.fence,
@@ -94,9 +94,9 @@ def refusal(task: ClaimedTask, error: Exception) -> Fail:
 
 
 def category_of(error: BaseException, retried: Collection[str] = ()) -> str:
-    """Name the class of a failure, which the retry policy looks at: by the exception, if it is one that is `retried`.
+    """Return the category of a failure, which the retry policy checks: the exception's name if that is in `retried`.
 
-    Of a group of exceptions, all must be retried for the group to be; one that says what is to follow speaks for all.
+    An exception group is retried if all of its exceptions are. A `Retry` or `Permanent` in the group decides for all.
     """
     for kind, name in _CATEGORIES:
         if inside(error, kind) is not None:
@@ -114,7 +114,7 @@ def _parts(error: BaseException) -> list[BaseException]:
 
 
 def _named(error: BaseException, retried: Collection[str]) -> str:
-    """Find the name under which a policy wants this exception, or one that it is a kind of, to be tried again."""
+    """Return the name under which a policy retries this exception or a base class of it; empty if it does not."""
     kinds = type(error).__mro__ if retried else ()
     return next((name for kind in kinds for name in names_of(kind) if name in retried), "")
 
@@ -132,7 +132,7 @@ def _retried(policy: bytes) -> tuple[str, ...]:
 
 
 def reason_of(error: BaseException) -> str:
-    """Say in one line what went wrong."""
+    """Return the reason of a failure in one line."""
     text = str(error)
     if isinstance(error, _PLAIN):
         return text
@@ -143,7 +143,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def detail_of(error: BaseException) -> str:
-    """Return the traceback, as it was where the handler ran, without our own part of it."""
+    """Return the traceback where the handler ran, without the frames of the worker."""
     if isinstance(error.__cause__, RemoteError):
         return str(error.__cause__)
     return "".join(traceback.format_exception(*traceback_of(error)))
@@ -156,7 +156,7 @@ def traceback_of(error: BaseException | None) -> ExceptionInfo | None: ...
 
 
 def traceback_of(error: BaseException | None) -> ExceptionInfo | None:
-    """Return an exception and its traceback, without our own part of it, as loggers take them."""
+    """Return the exception info for loggers, without the frames of the worker."""
     if error is None:
         return None
     frames = error.__traceback__
@@ -173,6 +173,6 @@ def _cut(text: str, most: int) -> str:
 
 
 def _end(text: str, most: int) -> str:
-    """Keep the end of a text, where a traceback says the most."""
+    """Return the end of a text, the most useful part of a traceback."""
     data = text.encode("utf-8", "replace")
     return text if len(data) <= most else "…" + data[len(data) - most + 3 :].decode("utf-8", "ignore")

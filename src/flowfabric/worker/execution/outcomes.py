@@ -1,4 +1,4 @@
-"""Telling the store how handlers ended, and logging what it decided about those that failed."""
+"""Reporting the outcomes of handlers to the store, and logging failures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Ending = Complete | Fail | Release
 
 
 class OutcomeReporter:
-    """Sends how tasks ended. The slots of their handlers are free meanwhile; `changed` is called after each answer."""
+    """Sends the outcomes of tasks in the background. `changed` is called after each answer."""
 
     def __init__(self, outbox: Outbox, changed: Callable[[], None]) -> None:
         self._outbox = outbox
@@ -32,11 +32,11 @@ class OutcomeReporter:
 
     @property
     def pending(self) -> bool:
-        """Whether the store has yet to answer."""
+        """Whether outcomes are not yet answered by the store."""
         return bool(self._unanswered or self._repeats)
 
     def tell(self, task: ClaimedTask, command: Ending, error: BaseException | None) -> None:
-        """Send how a task ended, and go on without the answer; `error` is what its handler raised."""
+        """Send the outcome of a task without waiting for the answer; `error` is what its handler raised."""
         self._unanswered += 1
         self._outbox.tell(command, partial(self._told, task, command, error))
 
@@ -59,33 +59,36 @@ class OutcomeReporter:
     async def _tell_again(
         self, task: ClaimedTask, command: Ending, error: BaseException | None, refused: BaseException
     ) -> None:
-        """Send it again and again while the lease lives, if that can help."""
+        """Retry an outcome while the lease lives, if a retry can help."""
         try:
-            # A cancellation is that of the event loop: the command may have arrived or not.
+            # After a cancellation of the event loop the command may or may not have arrived.
             if not is_transient(refused) and not isinstance(refused, asyncio.CancelledError):
                 command = _instead(task, command, refused)
             reply = await self._outbox.send(command, task.hold)
             if isinstance(command, Fail):
                 log_failure(task, command, error, reply)
-        except Exception as last:  # whatever it is, it is logged, and the lease expires
+        except Exception as last:  # any error is logged, and the lease expires
             defect = last if error is None and not isinstance(last, FlowFabricError) else error
             log.warning(
-                "%s: %s was refused: %s", task.execution_id, type(command).__name__, last,
+                "%s: %s was refused: %s",
+                task.execution_id,
+                type(command).__name__,
+                last,
                 exc_info=traceback_of(defect),
-            )  # fmt: skip
+            )
         finally:
             task.let_go("its handler")
 
 
 def _instead(task: ClaimedTask, command: Ending, refused: BaseException) -> Fail:
-    """Return the failure to send in place of a result that the store refuses, because it is too large for instance."""
+    """Return the failure to send instead of a result that the store refuses, such as one that is too large."""
     if isinstance(command, Complete) and isinstance(refused, FlowFabricError) and not is_loss(refused):
         return refusal(task, refused)
     raise refused
 
 
 def log_failure(task: ClaimedTask, failed: Fail, error: BaseException | None, reply: Any) -> None:
-    """Log a failed attempt with its traceback: as a warning if there is another attempt, and as an error if not."""
+    """Log a failed attempt with its traceback: as a warning if a retry follows, else as an error."""
     retried = isinstance(reply, RetryScheduled)
     if retried:
         at = f" at {moment(reply.delay_until)}" if reply.delay_until else ""
@@ -93,7 +96,13 @@ def log_failure(task: ClaimedTask, failed: Fail, error: BaseException | None, re
     else:
         follows = "no attempt follows"
     log.log(
-        logging.WARNING if retried else logging.ERROR, "%s of %s failed (attempt %d, %s): %s; %s",
-        task.execution_kind, task.execution_id, task.attempt_index, failed.category, failed.reason, follows,
+        logging.WARNING if retried else logging.ERROR,
+        "%s of %s failed (attempt %d, %s): %s; %s",
+        task.execution_kind,
+        task.execution_id,
+        task.attempt_index,
+        failed.category,
+        failed.reason,
+        follows,
         exc_info=traceback_of(error) if failed.detail else None,
-    )  # fmt: skip
+    )

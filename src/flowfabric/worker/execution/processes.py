@@ -1,4 +1,4 @@
-"""Where handlers run: on the event loop, or in processes of their own; threads are in `threads`."""
+"""Running handlers in separate processes, and interrupting those on the event loop."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Answer = Callable[[ContextRequest], tuple[bool, Any]]
 
 @types.coroutine
 def interruptible(work: Coroutine[Any, Any, R], interrupt: Interrupt) -> Generator[Any, Any, R]:
-    """Await a coroutine; when its task is cancelled for a reason of ours, that is what is raised into it."""
+    """Await a coroutine. If its task is cancelled by an interruption, raise that instead of `CancelledError`."""
     error: BaseException | None = None
     while True:
         try:
@@ -53,7 +53,7 @@ def interruptible(work: Coroutine[Any, Any, R], interrupt: Interrupt) -> Generat
 
 
 class ProcessPool:
-    """Runs functions in processes that are kept for the next call; an interruption kills the process."""
+    """Runs functions in processes that are reused for later calls; an interruption kills the process."""
 
     def __init__(self) -> None:
         self._spawn = multiprocessing.get_context("spawn")
@@ -68,7 +68,7 @@ class ProcessPool:
         named: Mapping[str, Any],
         session: HandlerSession | None = None,
     ) -> Any:
-        """Call a function by its name in another process; what it asks of its context is done here."""
+        """Call a function by its name in another process, and answer the requests of its context."""
         answer = RequestServer(session).answer if session is not None else None
         process = self._idle.pop() if self._idle else await in_thread(partial(_HandlerProcess, self._spawn))
         self._busy.add(process)
@@ -95,7 +95,7 @@ class ProcessPool:
         return value
 
     async def close(self) -> None:
-        """End every process."""
+        """Kill every process."""
         processes = [*self._idle, *self._busy]
         for process in processes:
             process.kill()
@@ -104,7 +104,7 @@ class ProcessPool:
 
 
 class _HandlerProcess:
-    """A process that waits for calls."""
+    """A process that serves one call at a time."""
 
     def __init__(self, spawn: multiprocessing.context.SpawnContext) -> None:
         self._ours, theirs = spawn.Pipe()
@@ -147,7 +147,7 @@ class _HandlerProcess:
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """How a call ended: with a value, or with an exception and its traceback."""
+    """The outcome of a call: a value, or an exception and its traceback."""
 
     good: bool
     value: Any
@@ -156,9 +156,9 @@ class CallOutcome:
 
 @contextlib.contextmanager
 def _signals_blocked() -> Iterator[None]:
-    """Start a process in which stop signals are blocked until it has its own handlers for them.
+    """Block stop signals, for a child process to inherit until it has installed its own handlers.
 
-    Otherwise Ctrl-C would end a process that still imports its modules, and its handler would seem to have crashed.
+    Otherwise Ctrl-C would end a process that is still importing modules, and its handler would seem to have crashed.
     """
     resource_tracker.ensure_running()  # it unblocks these signals in the thread that starts it
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
@@ -169,10 +169,10 @@ def _signals_blocked() -> Iterator[None]:
 
 
 def _serve(calls: Connection) -> None:
-    """Answer calls until the other end is closed."""
+    """Serve calls until the worker closes the pipe."""
     for number in SIGNALS:
-        # A terminal, or whoever stops a service, tells every process of it; how long handlers may go on is for the
-        # worker to say. A function, because to ignore a signal would be inherited by what handlers start.
+        # A terminal or a service manager signals every process of a group, but the worker decides how long handlers may
+        # continue. A no-op function instead of SIG_IGN, which processes that handlers start would inherit.
         signal.signal(number, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     threading.Thread(target=_end_with_worker, name="flowfabric-end-with-worker", daemon=True).start()
@@ -197,7 +197,7 @@ def _serve(calls: Connection) -> None:
 
 
 def _end_with_worker() -> None:
-    """End this process when its worker is gone, however it went: somebody else will run what it was doing."""
+    """Exit when the worker process has ended for any reason: another worker will run the task."""
     worker = multiprocessing.parent_process()
     assert worker is not None, "a worker has started this process"
     worker.join()
@@ -205,11 +205,11 @@ def _end_with_worker() -> None:
 
 
 def _send(pipe: Connection, message: Any, instead: Callable[[Exception], Any]) -> None:
-    """Send something; what cannot be pickled, or not be read again, must kill neither end."""
+    """Send a message; if it cannot be pickled and unpickled, send the `instead` of the error."""
     try:
         data = pickle.dumps(message)
         pickle.loads(data)  # noqa: S301 - our own
-    except Exception as error:  # noqa: BLE001 - whatever people's classes raise
+    except Exception as error:  # noqa: BLE001 - user classes may raise anything
         value = message.value if isinstance(message, CallOutcome) else message[1]
         kind = type(value)
         text = f"{kind.__qualname__} cannot cross between the worker and its process: {error}"
@@ -218,7 +218,7 @@ def _send(pipe: Connection, message: Any, instead: Callable[[Exception], Any]) -
 
 
 def _function(module: str, name: str) -> Callable[..., Any]:
-    """Find a function by its name."""
+    """Import a function by its module and qualified name."""
     found: Any = importlib.import_module(module)
     for part in name.split("."):
         found = getattr(found, part)

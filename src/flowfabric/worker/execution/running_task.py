@@ -1,4 +1,4 @@
-"""A claimed task while its handler runs."""
+"""A claimed task whose handler is running."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flowfabric.worker.handlers import Handler
 
 
 class RunningTask(Interrupt):
-    """One task and the handler that works on it."""
+    """A task, its handler, and how to interrupt it."""
 
     __slots__ = ("began", "failure", "handler", "job", "session", "task")
 
@@ -25,16 +25,16 @@ class RunningTask(Interrupt):
         self.handler = handler
         self.session: HandlerSession | None = None
         self.failure: BaseException | None = None
-        """What the handler raised."""
+        """The exception that the handler raised."""
         self.job: asyncio.Task[None] | None = None
 
     def stop(self, error: Interrupted) -> None:
-        """Raise something into the handler, once."""
+        """Raise an interruption into the handler, once."""
         if self.interrupt(error) and self.job is not None:
             self.job.cancel()
 
     def interrupt(self, error: Interrupted) -> bool:
-        """Note why the handler has to stop, and end what it does elsewhere; false if it was told to stop before."""
+        """Record why the handler must stop, and cancel its calls; return False if it was interrupted before."""
         if not self.set(error):
             return False
         if self.session is not None:
@@ -42,7 +42,7 @@ class RunningTask(Interrupt):
         return True
 
     def lose(self, error: FlowFabricError) -> None:
-        """The lease is gone."""
+        """Interrupt the handler because its lease is gone."""
         if self.session is not None:
             self.session.lost.set()
             if error.code == "execution_not_active" and error.details[:1] == ("cancelled",):

@@ -1,4 +1,4 @@
-"""Stopping a worker: which signals do it, and what is logged while running handlers have their grace period."""
+"""Stopping a worker: its signals, and its log during the grace period."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ log = logging.getLogger("flowfabric.worker")
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 REMINDER_SECONDS: Final = 5.0
-"""How often a worker that waits for its handlers says so."""
+"""How often a stopping worker logs which handlers it waits for."""
 MOST_NAMED: Final = 10
-"""So many running handlers are named in one line of the log."""
+"""The most running handlers that one line of the log names."""
 
 
 @contextlib.contextmanager
 def stop_signals(stop: Callable[[], None], hurry: Callable[[], None]) -> Iterator[bool]:
     """Call `stop` at the first SIGINT or SIGTERM and `hurry` at the second; a third has its default effect.
 
-    Yields whether signals are handled at all: they only can be in the main thread.
+    Yields whether signals are handled, which is possible in the main thread only.
     """
     if threading.current_thread() is not threading.main_thread():
         yield False
@@ -57,17 +57,21 @@ def stop_signals(stop: Callable[[], None], hurry: Callable[[], None]) -> Iterato
 
 
 def log_grace(instance_id: str, running: Iterable[RunningTask], left: float, *, by_signal: bool) -> None:
-    """Log which handlers a stopping worker waits for, and for how long at most."""
+    """Log which handlers a stopping worker waits for, and for how long."""
     tasks = list(running)
     log.warning(
         "%s stops: waiting up to %.3g s for %d running %s: %s%s",
-        instance_id, left, len(tasks), "task" if len(tasks) == 1 else "tasks", names_of(tasks),
+        instance_id,
+        left,
+        len(tasks),
+        "task" if len(tasks) == 1 else "tasks",
+        names_of(tasks),
         "; a second signal gives them back now" if by_signal else "",
-    )  # fmt: skip
+    )
 
 
 def names_of(running: Iterable[RunningTask]) -> str:
-    """Name running handlers, the oldest first: kind, execution and for how long each has run."""
+    """Return a list of running handlers, the oldest first: kind, execution and duration."""
     now = time.monotonic()
     tasks = sorted(running, key=lambda each: each.began)
     named = [

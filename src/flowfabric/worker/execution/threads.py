@@ -1,4 +1,4 @@
-"""Threads for what blocks: kept for the next call, and never waited for when the program ends."""
+"""A pool of daemon threads for blocking functions, which can be interrupted."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ R = TypeVar("R")
 
 
 class Interrupt:
-    """Why a handler is to stop, once it is."""
+    """The reason why a call must stop, once it must."""
 
     __slots__ = ("error", "on_interrupt")
 
     def __init__(self) -> None:
         self.error: Interrupted | None = None
         self.on_interrupt: Callable[[Interrupted], object] | None = None
-        """Stops what runs outside the event loop."""
+        """Called to stop what runs outside the event loop."""
 
     def set(self, error: Interrupted) -> bool:
-        """Note the first reason; says whether it was the first."""
+        """Record the reason; return False if there was one before."""
         if self.error is not None:
             return False
         self.error = error
@@ -38,7 +38,7 @@ class Interrupt:
 
 
 async def in_thread(call: Callable[[], R], interrupt: Interrupt | None = None) -> R:
-    """Run a function in a thread. An interruption is raised into it, at its next step in Python, and here at once."""
+    """Run a function in a thread. An interruption is raised there at its next Python instruction."""
     job = _Job(call, asyncio.get_running_loop())
     if interrupt is not None:
         interrupt.on_interrupt = job.interrupt
@@ -51,10 +51,10 @@ async def in_thread(call: Callable[[], R], interrupt: Interrupt | None = None) -
 
 @contextlib.contextmanager
 def waiting() -> Iterator[None]:
-    """Wait for the event loop, in a thread: an interruption ends that wait there, and is raised when it is over.
+    """Mark the thread as waiting for the event loop: an interruption is raised when the wait is over.
 
-    Nothing may be raised into a thread that waits. It could not take it, and as long as it has not, Python looks for it
-    at every step of every thread; a traced program of Python 3.11 does nothing else any more.
+    Nothing may be raised into a waiting thread. It could not handle it, and until it does, Python checks for it at
+    every instruction of every thread; a traced program on Python 3.11 makes no progress then.
     """
     job: _Job | None = getattr(_HERE, "job", None)
     if job is None:
@@ -68,11 +68,11 @@ def waiting() -> Iterator[None]:
 
 
 _HERE = threading.local()
-"""The call that runs in a thread."""
+"""Holds the job that the current thread runs."""
 
 
 class _Job:
-    """One call, into which something may be raised while it runs and not after."""
+    """One call in a thread, into which an exception can be raised only while it runs."""
 
     def __init__(self, call: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
         self.outcome: asyncio.Future[tuple[bool, Any]] = loop.create_future()
@@ -84,9 +84,9 @@ class _Job:
         self._error: BaseException | None = None
 
     def run(self) -> None:
-        """Do it, in the thread, and hand over what came of it."""
+        """Run the call in the thread, and pass its outcome to the event loop."""
         outcome = self._run()
-        with contextlib.suppress(RuntimeError):  # the loop has ended; nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop has ended, so nobody waits
             self._loop.call_soon_threadsafe(self._settle, outcome)
 
     def _run(self) -> tuple[bool, Any]:
@@ -105,14 +105,14 @@ class _Job:
             return False, self._error
 
     def leave(self) -> None:
-        """Raise nothing into the thread from now on."""
+        """Allow no interruption from now on; raise one that has arrived."""
         with self._lock:
             self._ident = 0
         if self._error is not None:
             raise self._error
 
     def come_back(self) -> None:
-        """From now on it can be interrupted; what came meanwhile is raised here."""
+        """Allow interruptions from now on; raise one that has arrived meanwhile."""
         with self._lock:
             if self._error is not None:
                 raise self._error
@@ -123,7 +123,7 @@ class _Job:
             self.outcome.set_result(outcome)
 
     def interrupt(self, error: Interrupted) -> None:
-        """Raise something into the thread, if the call still runs."""
+        """Raise an exception into the thread if the call still runs."""
         with self._lock:
             self._error = error
             if self._ident:
@@ -133,18 +133,18 @@ class _Job:
 
 
 class _Pool:
-    """As many threads as are needed at once. As daemons they do not keep the program alive."""
+    """As many threads as are needed at once. They are daemons, so that they do not keep the program alive."""
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew: after a fork the threads are gone."""
+        """Start with an empty pool: after a fork the threads are gone."""
         self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         self._idle = threading.Semaphore(0)
 
     def start(self, job: _Job) -> None:
-        """Give a call to a thread that is free, or to a new one."""
+        """Run a call in an idle thread, or in a new one."""
         self._jobs.put(job)
         if not self._idle.acquire(blocking=False):
             threading.Thread(target=self._work, name="flowfabric-handler", daemon=True).start()

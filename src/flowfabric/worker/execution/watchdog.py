@@ -1,4 +1,4 @@
-"""Noticing handlers that block: those that hold the event loop, and those that hold the interpreter."""
+"""Detecting handlers that block the event loop or hold the interpreter lock."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from typing import Final
 log = logging.getLogger("flowfabric.worker")
 
 BLOCKED_SECONDS: Final = 0.5
-"""A loop that does not answer for so long is blocked."""
+"""An event loop that does not run a callback for so long is blocked."""
 HELD_SECONDS: Final = 1.0
-"""A thread that wakes so late was kept from running; for short leases it may be less."""
+"""A thread that wakes so late was kept from running; for short leases the limit is lower."""
 
 
 class LoopWatchdog:
-    """Watches one event loop from another thread. `name_of` names the handler that a task of the loop runs."""
+    """Watches an event loop from another thread. `name_of` returns the handler that a task of the loop runs."""
 
     def __init__(
         self, name_of: Callable[[asyncio.Task[object] | None], str], in_threads: Callable[[], list[str]]
@@ -34,7 +34,7 @@ class LoopWatchdog:
         self._warned = False
 
     def look(self, late: float, ttl: float) -> None:
-        """Ask the loop for a sign of life; warn when the last question is open, or when we came late ourselves."""
+        """Schedule a callback on the loop; warn if the last one has not run, or if this thread woke late."""
         now = time.monotonic()
         if late > min(HELD_SECONDS, ttl / 6):
             self._warn_held(late)
@@ -56,15 +56,18 @@ class LoopWatchdog:
         log.warning(
             "%s blocks the event loop, for %.1f s already, at %s. Its lease is renewed meanwhile, but everything else "
             "in this worker waits: write it as a plain `def` (it then runs in a thread), or give it executor='process'",
-            self._blocker(), seconds, self._place(),
-        )  # fmt: skip
+            self._blocker(),
+            seconds,
+            self._place(),
+        )
 
     def _warn_held(self, seconds: float) -> None:
         log.warning(
             "%s held the interpreter (the GIL) for %.1f s: its lease is lost when that takes longer than the lease "
             "lives. Give it executor='process', which has an interpreter of its own",
-            self._blocker(), seconds,
-        )  # fmt: skip
+            self._blocker(),
+            seconds,
+        )
 
     def _blocker(self) -> str:
         task = asyncio.current_task(self._loop)

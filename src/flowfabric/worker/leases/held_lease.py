@@ -1,4 +1,4 @@
-"""Leases that this process holds, as far as it knows."""
+"""A lease that this process holds, as far as it knows."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from flowfabric.model.contracts.lease import Renew, Task
 from flowfabric.model.errors import FlowFabricError
 
 UNHEALTHY: Final = 3
-"""So many renewals in a row may fail before a lease counts as in danger."""
+"""How many renewals in a row may fail before a lease counts as unhealthy."""
 
 
 class HeldLease:
-    """One lease that is kept until it is let go or lost."""
+    """One lease, renewed until it is dropped or lost."""
 
     __slots__ = (
         "asked",
@@ -37,39 +37,39 @@ class HeldLease:
         self.fence: Fence = task.fence
         self.ttl_ms = ttl_ms
         self.begun = time.monotonic()
-        """When the answer of the claim was here."""
+        """When the answer of the claim arrived."""
         self.since = since
-        """When it was last known to be renewed, by the clock of this process; never too late."""
+        """When the last successful renewal was sent, by the clock of this process: never later than at the store."""
         self.expires = since + ttl_ms / 1000
         self.asked = 0.0
-        """When the renewal was asked for whose answer is still to come; 0: there is none."""
+        """When the unanswered renewal was sent; 0 if there is none."""
         self.doubt: FlowFabricError | None = None
-        """Why nobody knows whether the last renewal was done; it is asked for again soon."""
+        """Why the result of the last renewal is unknown; it is retried soon."""
         self.failures = 0
         self.counts = False
-        """Whether the next failure is counted: one in a third of a life is, however often it is tried again."""
+        """Whether the next failure is counted: at most one per third of the TTL, however often the call is retried."""
         self.loss: FlowFabricError | None = None
         self.on_loss: Callable[[FlowFabricError], None] | None = None
-        """Called once, in the loop of the handlers."""
+        """Called once when the lease is lost, on the event loop of the handlers."""
 
     def renewal(self) -> Renew:
-        """The command that renews it."""
+        """Return the command that renews the lease."""
         return Renew(execution_id=self.execution_id, fence=self.fence, lease_ttl_ms=self.ttl_ms)
 
     @property
     def healthy(self) -> bool:
-        """Whether the lease is held, as far as anybody here knows."""
+        """Whether the lease is held, as far as this process knows."""
         return self.loss is None and self.failures < UNHEALTHY and time.monotonic() < self.expires
 
     def renewed(self, since: float) -> None:
-        """Note a renewal that was asked for at a time; answers may come in another order than they were asked for."""
+        """Record a successful renewal that was sent at a time. Answers may arrive out of order."""
         self.failures, self.doubt = 0, None
         if since > self.since:
             self.since = since
             self.expires = since + self.ttl_ms / 1000
 
     def lose(self, error: FlowFabricError) -> None:
-        """Note that the lease is gone; whoever works under it is told once."""
+        """Record that the lease is gone, and call `on_loss` once."""
         if self.loss is None:
             self.loss = error
             if self.on_loss is not None:

@@ -1,9 +1,9 @@
-"""Keeping leases from a thread of its own, so that a blocked event loop does not cost them.
+"""Renewing leases from a separate thread, so that a blocked event loop does not lose them.
 
-The thread has its own event loop and, where a store needs one, its own connection. All leases that are due are renewed
-in one call, three times in the life of a lease. Where nobody knows whether a renewal was done, because the store could
-not be asked, failed for some of many, or does not answer, it is asked for again every second (more often for short
-leases) until it is decided or the time of the lease is over. The thread also watches the loop that runs the handlers.
+The thread has its own event loop and, unless the store is thread-safe, its own connection. All due leases are renewed
+in one call, three times per TTL. If the result of a renewal is unknown, because the store is unreachable, failed for
+some of the leases, or does not answer, the renewal is retried every second (more often for short leases) until it is
+decided or the lease has expired. The thread also watches the event loop of the handlers for blocking calls.
 """
 
 from __future__ import annotations
@@ -27,39 +27,39 @@ log = logging.getLogger("flowfabric.worker")
 R = TypeVar("R")
 
 CHUNK: Final = 256
-"""Renewals in one call."""
+"""The most renewals in one call."""
 LOOK_SECONDS: Final = 1.0
-"""How often the thread looks around; for short leases it is a twelfth of their life."""
+"""How often the thread wakes; for short leases, a twelfth of the TTL."""
 
 
 class RenewalStore(Protocol):
-    """What the thread needs of a store."""
+    """The methods of a store that the thread needs."""
 
     async def apply_many(self, commands: Sequence[Command[R]]) -> list[R | FlowFabricError]:
         """Decide several commands, each on its own."""
 
     async def close(self) -> None:
-        """Let everything go."""
+        """Close the connection."""
 
 
 class LoopBoundStore:
-    """A store that lives in the loop of the handlers and has no address: better than nothing, but blocked with it."""
+    """A store without a URL, which can only be used on the event loop of the handlers, and is blocked with it."""
 
     def __init__(self, store: RenewalStore, loop: asyncio.AbstractEventLoop) -> None:
         self._store = store
         self._loop = loop
 
     async def apply_many(self, commands: Sequence[Command[R]]) -> list[R | FlowFabricError]:
-        """Let the other loop do it."""
+        """Run the call on the event loop of the handlers, and wait for its answers."""
         call = self._store.apply_many(commands)
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(call, self._loop))
 
     async def close(self) -> None:
-        """It is closed by its owner."""
+        """Do nothing: the owner closes the store."""
 
 
 class Renewer:
-    """Renews the leases of one worker. `connect` opens the connection inside the thread; none: the store is shared."""
+    """Renews the leases of one worker. `connect` opens the connection of the thread; None to share the store."""
 
     def __init__(
         self,
@@ -88,17 +88,17 @@ class Renewer:
         self._started.wait()
 
     def add(self, hold: HeldLease) -> None:
-        """Keep a lease from now on."""
+        """Renew a lease from now on."""
         self._holds[hold.fence.lease_id] = hold
 
     def drop(self, hold: HeldLease) -> None:
-        """Keep it no longer."""
+        """Stop renewing a lease."""
         self._holds.pop(hold.fence.lease_id, None)
 
     async def renew_now(self) -> None:
-        """Renew every lease without the thread: one may be gone, or a clock has jumped. What is refused is lost.
+        """Renew every lease from the calling loop: one may be revoked, or a clock has jumped. Refused leases are lost.
 
-        What cannot be decided now is left to the thread, which asks again; it does not count as a failed renewal.
+        Undecided renewals are left to the thread, which retries them; they do not count as failed.
         """
         holds = self._kept()
         for start in range(0, len(holds), CHUNK):
@@ -111,7 +111,7 @@ class Renewer:
                     hold.doubt = Unreachable()
 
     async def close(self) -> None:
-        """End the thread and its connection."""
+        """Stop the thread and close its connection."""
         if self._loop is not None and self._stop is not None:
             with contextlib.suppress(RuntimeError):  # it has ended by itself
                 self._loop.call_soon_threadsafe(self._stop.set)
@@ -157,17 +157,17 @@ class Renewer:
                 await self._own.close()
 
     def _due(self, now: float) -> list[HeldLease]:
-        """Name the leases that a later turn might not save; younger ones can wait for it, unless in doubt."""
+        """Return the leases to renew now: those that are not fresh, and those whose last renewal is unknown."""
         old = [hold for hold in self._kept() if now - hold.since > self._ttl / 6]
         for hold in old:
             hold.counts = True
         return [*self._doubtful(now), *(hold for hold in old if hold.doubt is None and not hold.asked)]
 
     def _doubtful(self, now: float) -> list[HeldLease]:
-        """Name those to ask for again: the store could not decide them, or has not answered for a third of a life.
+        """Return the leases to retry: the store did not decide them, or has not answered for a third of the TTL.
 
-        A lease whose time is over meanwhile is lost. One whose answer is late is judged at the next look: this thread
-        may have been kept from running, and the answer may be here already.
+        A lease that has expired meanwhile is lost. A late answer is judged at the next wake-up, because this thread may
+        have been kept from running, and the answer may have arrived already.
         """
         for hold in self._kept():
             if hold.asked:
@@ -182,7 +182,7 @@ class Renewer:
         return [hold for hold in kept if not hold.asked and now < hold.expires]
 
     def _begin(self, holds: Sequence[HeldLease]) -> None:
-        """Ask for renewals without waiting for them: one call that hangs must not keep the others from being asked."""
+        """Start renewals without waiting for them, so that a hanging call does not delay the others."""
         now = time.monotonic()
         for hold in holds:
             hold.asked = now
@@ -192,11 +192,11 @@ class Renewer:
             call.add_done_callback(self._calls.discard)
 
     async def _call(self, holds: Sequence[HeldLease], now: float) -> None:
-        # After a whole life there is nothing left that an answer could save.
+        # After a whole TTL an answer is of no use.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._ttl):
                 await self._renew(self._connected, holds)
-        # Those whose answer was late have been asked for again meanwhile.
+        # Leases whose answer was late have been retried meanwhile.
         answered = [hold for hold in holds if hold.asked == now]
         for hold in answered:
             hold.asked = 0.0
@@ -207,12 +207,12 @@ class Renewer:
             log.warning("renewal of %d leases failed, tried again: %s", len(failed), failed[-1].doubt)
 
     async def _connected(self) -> RenewalStore:
-        """Return the connection of this thread; one that cannot be opened is tried again with the next call."""
+        """Return the connection of this thread; if it cannot be opened, the next call tries again."""
         if self._own is None:
             opened = self._store if self._connect is None else await self._connect()
             if self._own is None:
                 self._own = opened
-            else:  # another call was faster
+            else:  # another call opened one meanwhile
                 await opened.close()
         return self._own
 
@@ -224,7 +224,7 @@ class Renewer:
     async def _renew(
         self, connected: Callable[[], Awaitable[RenewalStore]], holds: Sequence[HeldLease]
     ) -> None:
-        """Renew them in one call. What the store refuses is lost; what it could not decide is in doubt."""
+        """Renew leases in one call. Refused leases are lost; undecided ones are marked for a retry."""
         asked = time.monotonic()
         try:
             store = await connected()
@@ -232,14 +232,14 @@ class Renewer:
         except FlowFabricError as error:
             replies = [error] * len(holds)
         except Exception as error:
-            # A layer of the user's, or a defect: the leases are held all the same, and so they are kept.
+            # A user's layer, or a defect: the leases are still held, so they are kept.
             log.exception("renewing failed in an unexpected way, and is tried again")
             replies = [InternalError(f"{type(error).__name__}: {error}")] * len(holds)
         for hold, reply in zip(holds, replies, strict=True):
             if not isinstance(reply, FlowFabricError):
                 hold.renewed(asked)
             elif hold.fence.lease_id not in self._holds:
-                continue  # what was ended meanwhile is refused, and nobody minds
+                continue  # the task has ended meanwhile, so the refusal does not matter
             elif is_loss(reply):
                 hold.failures += 1
                 self._lose(hold, reply)

@@ -1,4 +1,4 @@
-"""Which steps of a run are stored, and whether the handler asks for them in the order in which they were."""
+"""The journal of a run: its stored steps, and the order in which the handler calls them."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from flowfabric.worker.faults import StepMismatch
 WAIT: Final = "wait:"
 SLEEP: Final = "sleep"
 SLEEPING: Final = "sleeping"
-"""Why a run is suspended that sleeps: no signal can wake it."""
+"""The reason code of a sleeping run, which no signal can wake."""
 WAITPOINT: Final = "waitpoint:"
 LINK: Final = "link:"
 CHILD: Final = "submit:"
 STEPS_AROUND: Final[ContextVar[tuple[str, ...]]] = ContextVar("flowfabric_steps", default=())
-"""The steps inside which the present call runs, outermost first."""
+"""The steps inside which the current code runs, outermost first."""
 _WAITS: Final = re.compile(r"sleep(#\d+)?|(wait|waitpoint|link):.*", re.DOTALL)
 _OWN: Final = re.compile(r"sleep|(wait|waitpoint|link|submit):.*|.*#\d+", re.DOTALL)
 
 
 def step_around() -> str:
-    """Name the innermost step inside which the present call runs; empty: there is none."""
+    """Return the innermost step inside which the current code runs; empty if there is none."""
     around = STEPS_AROUND.get()
     return around[-1] if around else ""
 
 
 def check_function(name: str, function: object) -> None:
-    """Refuse what cannot be called: most often it was called already."""
+    """Raise `TypeError` if a step gets no function; often it gets the result of a call instead."""
     if function is None or callable(function):
         return
     if inspect.iscoroutine(function):
@@ -46,7 +46,7 @@ def check_function(name: str, function: object) -> None:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that a store does not keep, or that the context gives to steps of its own and to repeats."""
+    """Raise `InvalidInput` for a name that stores refuse, or that the context reserves."""
     checks.name("name", name)
     if _OWN.fullmatch(name):
         raise invalid(
@@ -57,7 +57,7 @@ def check_name(name: str) -> None:
 
 
 class StepJournal:
-    """The steps of one run of a handler: those that came with its task, and those that did not fit into it."""
+    """The stored steps of a run. Those that came with the claim are known; further ones are read when needed."""
 
     def __init__(self, task: ClaimedTask) -> None:
         came = task.task.steps
@@ -69,7 +69,7 @@ class StepJournal:
         self._repeats: dict[str, int] = {}
 
     def next_call(self, name: str) -> tuple[str, int]:
-        """Ask for the next step: its name, with a number when it repeats, and its place among the calls."""
+        """Record the next call of a step; return its unique name and its position. Raises `StepMismatch`."""
         count = self._repeats[name] = self._repeats.get(name, 0) + 1
         unique = name if count == 1 else f"{name}#{count}"
         place = len(self._asked)
@@ -78,17 +78,17 @@ class StepJournal:
         return unique, place
 
     async def find(self, name: str) -> StepView | None:
-        """Return what is stored of a step, if anything is."""
+        """Return the stored step, or None."""
         found = self._stored.get(name)
         if found is None and self._more:
             found = await self._task.ask(GetStep(execution_id=self._task.execution_id, step_name=name))
         return found
 
     def _check(self, name: str, place: int) -> None:
-        """Compare with what is stored at the same place.
+        """Raise `StepMismatch` if another step is stored at the same position.
 
-        A place before it that is empty means that a step failed there and was caught: the calls after it may differ
-        with reason. The places of waits are the store's, which counts only what is stored, so they prove nothing.
+        An empty position before it means that a step failed there and its error was caught, so later calls may differ.
+        The positions of waits are assigned by the store, which counts stored steps only, so they prove nothing.
         """
         stored = self._places.get(place)
         if stored is None or stored == name or _WAITS.fullmatch(stored):

@@ -1,4 +1,4 @@
-"""Retries and timeouts of single steps: tries of one function within one attempt, while the lease is held."""
+"""Retries and timeouts of single steps: several tries within one attempt, while the lease is held."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ from flowfabric.worker.options import Options
 
 Log = logging.LoggerAdapter[logging.Logger]
 OF_STEPS: Final = ("retries", "backoff", "retry_on", "timeout")
-"""The options that say something about a step."""
+"""The options that apply to a step."""
 
 
 class StepTimer:
-    """Waits in real time for what is due in a step; the lab waits in its own time instead."""
+    """Waits in real time for the backoffs and timeouts of steps; a lab uses its own clock instead."""
 
     async def back_off(self, seconds: float) -> None:
         """Wait before the next try."""
         await asyncio.sleep(seconds)
 
     async def time_out(self, seconds: float) -> None:
-        """Wait until the time of a try is over."""
+        """Wait until a try times out."""
         await asyncio.sleep(seconds)
 
     def chance(self) -> float:
-        """Draw the jitter of a backoff, from 0 to 1."""
+        """Return the random jitter of a backoff, from 0 to 1."""
         return random.random()  # noqa: S311 - it spreads load and guards nothing
 
 
 @dataclass(frozen=True, slots=True)
 class StepPolicy:
-    """How often a step is tried, how long one try may take, and how long to wait before the next."""
+    """How often a step is tried, how long a try may take, and how long to wait between tries."""
 
     policy: Policy
 
     @classmethod
     def of(cls, options: Options) -> StepPolicy:
-        """Read the options of a step; those of submissions are refused."""
+        """Return the policy of some options; raise `InvalidInput` for options of submissions."""
         for each in fields(options):
             if each.name not in OF_STEPS and getattr(options, each.name) is not None:
                 raise invalid(each.name, f"is an option of submissions; a step takes {', '.join(OF_STEPS)}")
@@ -76,7 +76,7 @@ class StepPolicy:
         raise AssertionError("the last try returns or raises")
 
     def _delay_ms(self, error: Exception, failed: int, timer: StepTimer) -> int | None:
-        """Return how long to wait before the next try; none if there is no other."""
+        """Return how long to wait before the next try; None if there is none."""
         category = category_of(error, self.policy.retryable_categories)
         if not may_retry(self.policy, category, failed):
             return None
@@ -88,10 +88,13 @@ class StepPolicy:
     def _log(self, name: str, failed: int, error: Exception, delay: int | None, log: Log) -> None:
         log.warning(
             "step %r failed (try %d of %d): %s; %s",
-            name, failed + 1, max(self.policy.max_retries, 0) + 1, reason_of(error),
+            name,
+            failed + 1,
+            max(self.policy.max_retries, 0) + 1,
+            reason_of(error),
             "no try follows" if delay is None else f"the next try follows in {delay / 1000:g} s",
             exc_info=traceback_of(error),
-        )  # fmt: skip
+        )
 
     async def _try(
         self,
@@ -118,15 +121,15 @@ class StepPolicy:
 
 
 async def _expire(limit: asyncio.Timeout, timer: StepTimer, seconds: float) -> None:
-    """Let a timeout expire when its time is over; whoever enters it cancels this at its end."""
+    """Expire a timeout after some seconds, by the given timer."""
     await timer.time_out(seconds)
     limit.reschedule(asyncio.get_running_loop().time())
 
 
 async def call_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Call the function of a step: on the event loop if it is async, and in a thread if not.
+    """Call the function of a step: on the event loop if it is async, else in a thread.
 
-    A cancellation is raised into the thread, at its next step in Python, and here at once.
+    A cancellation is raised here at once, and in the thread at its next Python instruction.
     """
     if inspect.iscoroutinefunction(fn):
         return await fn(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Results of steps, as they are stored and read again."""
+"""Encoding and decoding the results of steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flowfabric.worker.faults import StepResultMismatch
 
 
 def write_result(name: str, value: Any, codec: Codec) -> tuple[bytes, str]:
-    """Write the result of a step; what cannot be written is told with its name."""
+    """Encode the result of a step; the error names the step."""
     try:
         data, encoding = encode_value(value, codec)
     except EncodeFault as fault:
@@ -27,7 +27,7 @@ def write_result(name: str, value: Any, codec: Codec) -> tuple[bytes, str]:
 
 
 def read_result(name: str, data: bytes, encoding: str, fn: Callable[..., Any], codec: Codec) -> Any:
-    """Read the stored result of a step as the type that its function returns now."""
+    """Decode the stored result of a step as the type that its function returns now."""
     try:
         return decode_value(data, encoding, _returned_by(fn), codec)
     except DecodeFault as fault:
@@ -36,8 +36,8 @@ def read_result(name: str, data: bytes, encoding: str, fn: Callable[..., Any], c
 
 @functools.lru_cache(maxsize=1_024)
 def _returned_by(fn: Callable[..., Any]) -> Any:
-    """Return the type that a function says it returns."""
+    """Return the annotated return type of a function."""
     try:
         return hints_of(fn).get("return", Any)
-    except TypeError:  # it has no annotations that can be read: any value will do
+    except TypeError:  # no readable annotations: any value fits
         return Any
