@@ -84,7 +84,7 @@ ROOMS: Final = (
         {
             "flowfabric": ("open_store", "SqliteStore", "HttpClient", "Engine()"),
             "flowfabric.engine": ("claim_when_ready", "tail_when_ready", "wait_until_ended"),
-            "flowfabric.storage.base": ("Commands", "Upkeep", "Subscription"),
+            "flowfabric.storage.base": ("Commands", "Upkeep", "StoreTraits", "Subscription"),
         },
     ),
 )  # fmt: skip
@@ -109,10 +109,10 @@ HIDDEN: Final = {
     "CircuitBreaker": {"before", "after"},
     "Tracing": {"after"},
     "Metrics": {"after"},
-    "SqliteStore": {"take_baton", "drop_baton", "collect", "repair", "dump", "close", "partitions"},
+    "SqliteStore": {"take_baton", "drop_baton", "collect", "repair", "dump", "close", "partitions", "traits"},
     "HttpClient": {
         "apply", "apply_many", "claim_within", "end_within", "make_link", "partitions", "read", "subscribe",
-        "tail_within",
+        "tail_within", "traits",
     },
 }  # fmt: skip
 """What other rooms need, and what every store or layer has."""

@@ -14,6 +14,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import uvicorn
+<<<<<<< /work/wt/int/tests/support/over_http.py
+=======
+from flowfabric.model.command import Command, Question
+from flowfabric.model.operations.claim import Claim, Claimed
+from flowfabric.model.operations.stream import StreamPage, TailStream
+from msgspec.structs import replace
+>>>>>>> /work/wt/.rx/tests/support/over_http.py
 
 from flowfabric.client import HttpClient
 from flowfabric.client.operations import NOT_OFFERED
@@ -26,7 +33,7 @@ from flowfabric.model.records import Execution
 from flowfabric.server.listener import _Http
 from flowfabric.server.server import Server
 from flowfabric.server.transport import Limits, protocol_with
-from flowfabric.storage.base import Dump, RepairReport, Subscription, Upkeep
+from flowfabric.storage.base import Dump, RepairReport, StoreTraits, Subscription, Upkeep
 from flowfabric.storage.sqlite import SqliteStore
 from support.clock import ManualClock
 
@@ -52,6 +59,10 @@ class OverHttp:
     @property
     def partitions(self) -> Partitions:
         return self.client.partitions
+
+    @property
+    def traits(self) -> StoreTraits:
+        return replace(self.client.traits, is_direct=True, makes_links=False)
 
     async def apply(self, command: Command[Any]) -> Any:
         return await (self.behind if type(command) in BEHIND else self.client).apply(command)

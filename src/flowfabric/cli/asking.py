@@ -17,7 +17,7 @@ from flowfabric.model.operations.signal import ReadInbox
 from flowfabric.model.operations.suspend_waitpoint import WaitpointView
 from flowfabric.model.state import Public
 from flowfabric.storage.base import Commands
-from flowfabric.worker.steps import SLEEPING
+from flowfabric.worker.steps.journal import SLEEPING
 
 NEWEST: Final = 3
 """So many questions from before are asked again."""

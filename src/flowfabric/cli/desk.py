@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
-from flowfabric.app.finding import resolve_execution
-from flowfabric.app.run import Home, Run
+from flowfabric.app.execution_ids import resolve_execution
+from flowfabric.app.run import Run, StoreHandle
 from flowfabric.cli.exits import Exit, Refused
 from flowfabric.cli.screen import Screen
 from flowfabric.model.errors import NotOffered
@@ -63,7 +63,7 @@ class Desk:
         async def opened() -> Commands:
             return self.store
 
-        return Run(Home(opened), execution_id)
+        return Run(StoreHandle(opened), execution_id)
 
     def again(self, line: str) -> str:
         """Write a command of `ff` that is to be typed next, for the same store."""

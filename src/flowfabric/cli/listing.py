@@ -23,7 +23,7 @@ from flowfabric.model.state import Public
 from flowfabric.model.times import since, span
 from flowfabric.server.shapes import summary, waitpoint
 from flowfabric.storage.base import Commands
-from flowfabric.worker.steps import SLEEPING
+from flowfabric.worker.steps.journal import SLEEPING
 
 LOOK_SECONDS: Final = 1.0
 """How often a live list is drawn although nothing happens, because ages grow."""

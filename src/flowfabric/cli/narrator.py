@@ -26,7 +26,7 @@ from flowfabric.model.state import TERMINAL_STATES
 from flowfabric.model.superseded import Superseded, lease_of
 from flowfabric.server.shapes import event as event_form
 from flowfabric.storage.base import Upkeep
-from flowfabric.worker.sending import transient
+from flowfabric.worker.outbox import is_transient
 
 LOOK_SECONDS: Final = 1.0
 STREAMS: Final = 50
@@ -104,7 +104,7 @@ class Narrator:
             try:
                 await self._follow()
             except FlowFabricError as error:
-                if not transient(error):
+                if not is_transient(error):
                     raise
                 if not self._away:
                     self._away = True

@@ -11,7 +11,7 @@ from flowfabric.model.errors import NotFound, invalid
 from flowfabric.model.ids import SHORTEST_PREFIX
 from flowfabric.model.operations.signal import ReadInbox
 from flowfabric.model.operations.suspend_waitpoint import WaitpointView
-from flowfabric.worker.steps import SLEEPING
+from flowfabric.worker.steps.journal import SLEEPING
 
 APPROVE: Final = "approve"
 

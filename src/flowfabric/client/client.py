@@ -42,7 +42,7 @@ from flowfabric.model.operations.read import GetExecution
 from flowfabric.model.operations.stream import ReadStream, StreamPage, TailStream
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Phase
-from flowfabric.storage.base import Subscription
+from flowfabric.storage.base import StoreTraits, Subscription
 from flowfabric.storage.extras import install_command
 
 R = TypeVar("R")
@@ -102,6 +102,11 @@ class HttpClient(Inside):
     def partitions(self) -> Partitions:
         """How ids are spread; the server said so when it was reached."""
         return self._partitions
+
+    @property
+    def traits(self) -> StoreTraits:
+        """What a server can do for its clients."""
+        return StoreTraits(is_direct=False, waits_remotely=True, makes_links=True)
 
     async def close(self) -> None:
         """Close every connection, once what is left to do in the background is done."""

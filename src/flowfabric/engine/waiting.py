@@ -15,7 +15,7 @@ from flowfabric.model.operations.read import GetExecution
 from flowfabric.model.operations.stream import StreamPage, TailStream
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Phase
-from flowfabric.storage.base import Commands, Waits
+from flowfabric.storage.base import Commands, waits_remotely
 
 Look = Callable[[Commands, Claim], Awaitable[Claimed]]
 LOOK_SECONDS: Final = 5.0
@@ -49,7 +49,7 @@ async def claim_now(store: Commands, claim: Claim) -> Claimed:
 
 async def claim_when_ready(store: Commands, claim: Claim, wait_ms: int = 0) -> Claimed:
     """Claim; when there is nothing, wait for something. A caller that goes away leaves no lease behind."""
-    if wait_ms and isinstance(store, Waits):
+    if wait_ms and waits_remotely(store):
         return await store.claim_within(claim, wait_ms)
     return await claim_by_looking(store, claim, wait_ms, claim_now)
 
@@ -84,7 +84,7 @@ async def _give_back(store: Commands, claiming: asyncio.Future[Claimed]) -> None
 
 async def tail_when_ready(store: Commands, question: TailStream, wait_ms: int = 0) -> StreamPage:
     """Read what follows a cursor; when there is nothing, wait for a frame or for the end of the stream."""
-    if wait_ms and isinstance(store, Waits):
+    if wait_ms and waits_remotely(store):
         return await store.tail_within(question, wait_ms)
     deadline = _Deadline(wait_ms)
     async with store.subscribe([f"execution:{question.execution_id}"]) as woken:
@@ -98,7 +98,7 @@ async def tail_when_ready(store: Commands, question: TailStream, wait_ms: int = 
 
 async def wait_until_ended(store: Commands, execution_id: str, wait_ms: int = 0) -> Execution:
     """Return the execution when it has ended, or as it is when the time is over."""
-    if wait_ms and isinstance(store, Waits):
+    if wait_ms and waits_remotely(store):
         return await store.end_within(execution_id, wait_ms)
     deadline = _Deadline(wait_ms)
     async with store.subscribe([f"execution:{execution_id}"]) as woken:

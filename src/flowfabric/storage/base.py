@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 from msgspec import Struct
 
 from flowfabric.model.command import Command, Question
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.ids import Partitions
+from flowfabric.model.operations.access import ApprovalLink, LinkRequest
 from flowfabric.model.operations.claim import Claim, Claimed
 from flowfabric.model.operations.stream import StreamPage, TailStream
 from flowfabric.model.records import Execution
@@ -35,6 +36,19 @@ class Subscription(Protocol):
         """Return the topics that woke it since this was last asked."""
 
 
+class StoreTraits(Struct, frozen=True, kw_only=True):
+    """What distinguishes one kind of store from another, for the code that uses it."""
+
+    is_direct: bool = True
+    """True for a store that an engine may run on; False for a server in front of one, which runs its own."""
+    is_thread_safe: bool = False
+    """True if every event loop and thread of the process may share the store; else each opens its own."""
+    waits_remotely: bool = False
+    """True if the other end of the connection waits for work, frames and ends (`Waits`)."""
+    makes_links: bool = False
+    """True if the store makes approval links (`MakesLinks`)."""
+
+
 class Commands(Protocol):
     """What clients and workers need of a store, or of a server in front of one.
 
@@ -49,6 +63,10 @@ class Commands(Protocol):
     @property
     def partitions(self) -> Partitions:
         """How ids are spread."""
+
+    @property
+    def traits(self) -> StoreTraits:
+        """What this kind of store can do."""
 
     async def apply(self, command: Command[R]) -> R:
         """Decide one command; raise the error that refuses it."""
@@ -78,6 +96,13 @@ class Waits(Protocol):
 
     async def end_within(self, execution_id: str, wait_ms: int) -> Execution:
         """Return the execution when it has ended, or as it is when the time is over."""
+
+
+class MakesLinks(Protocol):
+    """The additional duty of a store whose `traits.makes_links` is True."""
+
+    async def make_link(self, link: LinkRequest) -> ApprovalLink:
+        """Return a link to a page on which its visitor sends one signal to a waitpoint, once."""
 
 
 class RepairReport(Struct, frozen=True):
@@ -133,3 +158,18 @@ class Upkeep(Commands, Protocol):
 
     async def dump(self) -> Dump:
         """Return everything; for proofs and small stores."""
+
+
+def is_direct(store: Commands) -> TypeGuard[Upkeep]:
+    """Return True if an engine may run on the store."""
+    return store.traits.is_direct
+
+
+def waits_remotely(store: Commands) -> TypeGuard[Waits]:
+    """Return True if the other end of the connection waits for work, frames and ends."""
+    return store.traits.waits_remotely
+
+
+def makes_links(store: Commands) -> TypeGuard[MakesLinks]:
+    """Return True if the store makes approval links."""
+    return store.traits.makes_links

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from flowfabric.model.command import Command, ExecutionCommand, Question
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.ids import Partitions, check_execution_id
-from flowfabric.storage.base import Clock
+from flowfabric.storage.base import Clock, StoreTraits
 from flowfabric.storage.wake import Hub, Listener
 
 R = TypeVar("R")
@@ -28,6 +28,11 @@ class Front:
     def partitions(self) -> Partitions:
         """How ids are spread."""
         return self._partitions
+
+    @property
+    def traits(self) -> StoreTraits:
+        """What this kind of store can do."""
+        return StoreTraits()
 
     def now(self) -> int:
         """Return the store's time."""

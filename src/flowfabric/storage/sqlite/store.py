@@ -18,7 +18,7 @@ from flowfabric.model.errors import FlowFabricError, StoreBusy, StoreClosed
 from flowfabric.model.ids import Partitions
 from flowfabric.model.limits import FEED_AFTER_PURGE_MS
 from flowfabric.model.machine.workspace import Workspace
-from flowfabric.storage.base import Clock, Dump, RepairReport
+from flowfabric.storage.base import Clock, Dump, RepairReport, StoreTraits
 from flowfabric.storage.front import Front
 from flowfabric.storage.sql.unit import Unit
 from flowfabric.storage.sqlite.boot import prepare
@@ -53,6 +53,11 @@ class SqliteStore(Front):
         self._sessions: list[Session] = []
         self._poll: asyncio.Task[None] | None = None
         self._closed = False
+
+    @property
+    def traits(self) -> StoreTraits:
+        """What this kind of store can do."""
+        return StoreTraits(is_thread_safe=True)  # a thread of its own writes for all of them
 
     @classmethod
     async def open(
