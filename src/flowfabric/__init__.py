@@ -40,11 +40,11 @@ from flowfabric.engine import Engine
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.storage import open_store
 from flowfabric.storage.sqlite import SqliteStore
-from flowfabric.worker.context import Context
+from flowfabric.worker.context.context import Context
+from flowfabric.worker.context.sync_context import SyncContext
+from flowfabric.worker.context.waits import Signal, Waitpoint
 from flowfabric.worker.faults import LeaseLost, Permanent, Retry, StepTimeout, WaitTimeout
 from flowfabric.worker.layers import CircuitBreaker, Layer, Metrics, RateLimit, Tracing
-from flowfabric.worker.sync_context import SyncContext
-from flowfabric.worker.waits import Signal, Waitpoint
 
 __version__ = "0.1.0"
 

@@ -46,7 +46,7 @@ from flowfabric.model.errors import (
     Unreplicated,
     from_code,
 )
-from flowfabric.worker.bridge import TokenMismatch, UnknownWaitpoint
+from flowfabric.worker.external_signals import TokenMismatch, UnknownWaitpoint
 from flowfabric.worker.faults import (
     DeadlinePassed,
     Interrupted,

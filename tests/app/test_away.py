@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import pytest
 
 from flowfabric import FlowFabric, Frame, Run
-from flowfabric.app.patience import patiently
+from flowfabric.app.retrying import retry_while_away
 from flowfabric.storage import open_store
 from flowfabric.storage.base import Upkeep
 from support.clock import ManualClock
@@ -132,7 +132,9 @@ async def test_stream_misses_nothing_and_repeats_nothing_through_a_restart(place
             if item.text == "b":
                 await place.go_away()
                 await place.come_back()
-                await patiently(lambda: face.emit(task, "c"))  # it may still be loading what it wrote down
+                await retry_while_away(
+                    lambda: face.emit(task, "c")
+                )  # it may still be loading what it wrote down
                 await face.fail(task, "the end")
         assert texts == ["a", "b", "c"]
         await behind.close()
@@ -172,7 +174,7 @@ async def test_submission_comes_through_a_restart_once(place: Place) -> None:
         await place.come_back()
         run = await submitting
         assert not run.duplicate
-        assert (await patiently(run.status)).state == "waiting"
+        assert (await retry_while_away(run.status)).state == "waiting"
 
 
 async def test_limit_of_the_caller_holds_while_the_store_is_away(place: Place) -> None:

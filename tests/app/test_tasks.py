@@ -12,8 +12,8 @@ import pytest
 
 from flowfabric.app import Backoff, FlowFabric, UnknownTask, provided
 from flowfabric.model.errors import FlowFabricError, InvalidInput
-from flowfabric.worker.context import Context
-from flowfabric.worker.sync_context import SyncContext
+from flowfabric.worker.context.context import Context
+from flowfabric.worker.context.sync_context import SyncContext
 
 
 class Client: ...

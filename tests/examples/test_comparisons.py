@@ -9,10 +9,10 @@ import pytest
 
 import flowfabric
 from flowfabric import Context, FlowFabric
+from flowfabric.app.app_worker import AppWorker
 from flowfabric.app.run import Run
 from flowfabric.app.sync import SyncFlowFabric
 from flowfabric.app.views import Status
-from flowfabric.app.working import AppWorker
 from flowfabric.worker.options import Options
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -12,10 +12,10 @@ from flowfabric import errors
 from flowfabric.app import errors as of_apps
 from flowfabric.errors import FlowFabricError, StaleLease, TaskFailed, WaitpointClosed
 from flowfabric.model import errors as of_models
-from flowfabric.worker import bridge, faults, layers
+from flowfabric.worker import external_signals, faults, layers
 
 
-@pytest.mark.parametrize("module", [of_models, of_apps, faults, bridge, layers])
+@pytest.mark.parametrize("module", [of_models, of_apps, faults, external_signals, layers])
 def test_every_public_exception_is_there(module: object) -> None:
     own = [
         (name, kind)
@@ -24,7 +24,7 @@ def test_every_public_exception_is_there(module: object) -> None:
     ]
     unknown = {
         "InvalidArguments",
-        "Suspended",
+        "HandlerSuspended",
     }  # between the runtime and its handlers, and seen by nobody else
     assert [
         name for name, kind in own if getattr(errors, name, None) is not kind and name not in unknown

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flowfabric.worker import Context
-from flowfabric.worker.faults import Suspended
+from flowfabric.worker.faults import HandlerSuspended
 from support.working import Place
 
 NO_RETRY = {"retry_policy": {"max_retries": 0}}
@@ -86,7 +86,7 @@ async def test_what_a_handler_left_behind_begins_nothing_more(place: Place) -> N
 
     async with place.runtime(work):
         assert await place.result(await place.submit("work")) == "done"
-    assert [type(end) for end in ends] == [Suspended]
+    assert [type(end) for end in ends] == [HandlerSuspended]
     assert not ran
 
 

@@ -24,11 +24,11 @@ from flowfabric.model.operations.lease import RevokeLease
 from flowfabric.model.operations.suspend import SatisfiedAtOnce, Suspended
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker import TaskConsumed, Worker, WorkerSettings, verify_and_deliver
-from flowfabric.worker.bridge import TokenMismatch, UnknownWaitpoint
+from flowfabric.worker.claimed_task import ClaimedTask
+from flowfabric.worker.external_signals import TokenMismatch, UnknownWaitpoint
 from flowfabric.worker.faults import WorkerAtCapacity
 from flowfabric.worker.handlers import LONGEST_WORKER_BYTES
 from flowfabric.worker.layers import Layer
-from flowfabric.worker.tasks import ClaimedTask
 from support.until import until
 from support.working import Place
 

@@ -13,7 +13,6 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from flowfabric.model.errors import FlowFabricError, InvalidInput, NotFound, ResourceExhausted, Unreachable
 from flowfabric.model.operations.read import Describe
-from flowfabric.storage.base import Waits
 from flowfabric.worker import CircuitBreaker, Layer, Metrics, RateLimit, Runtime, Tracing, WorkerSettings
 from flowfabric.worker.layers import CircuitOpen, category_of, layered
 from support.working import Context, Place, table
@@ -74,7 +73,9 @@ async def test_what_a_step_emits_is_stored_before_the_step(place: Place) -> None
 
 
 async def test_a_layered_store_waits_as_the_store_does(place: Place) -> None:
-    assert isinstance(layered(place.store, (Layer(),)), Waits) == isinstance(place.store, Waits)
+    traits = layered(place.store, (Layer(),)).traits
+    is_server = place.url.startswith("http")
+    assert (traits.waits_remotely, traits.makes_links, traits.is_direct) == (is_server, is_server, False)
 
 
 async def test_a_refusal_by_a_layer_is_answered_in_place(place: Place) -> None:

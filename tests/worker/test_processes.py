@@ -21,7 +21,7 @@ from flowfabric.model.operations.stream import ReadStream, ReadSummary
 from flowfabric.model.operations.suspend_waitpoint import ListWaitpoints
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker import Permanent, Retry, SyncContext
-from flowfabric.worker.executors import _Process
+from flowfabric.worker.execution.processes import _HandlerProcess
 from support.until import until
 from support.working import Place, handler
 
@@ -245,7 +245,7 @@ async def test_it_waits_without_being_held(place: Place) -> None:
 
 
 def test_a_signal_does_not_end_a_process_that_is_still_starting() -> None:
-    process = _Process(multiprocessing.get_context("spawn"))
+    process = _HandlerProcess(multiprocessing.get_context("spawn"))
     try:
         for number in (signal.SIGINT, signal.SIGTERM):
             os.kill(process._process.pid or 0, number)

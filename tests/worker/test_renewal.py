@@ -16,7 +16,7 @@ from flowfabric.model.operations.lease import Renew, RevokeLease
 from flowfabric.storage import open_store
 from flowfabric.storage.base import Commands
 from flowfabric.worker import Layer, Worker, WorkerSettings
-from flowfabric.worker.tasks import ClaimedTask
+from flowfabric.worker.claimed_task import ClaimedTask
 from support.until import until
 from support.working import Place
 

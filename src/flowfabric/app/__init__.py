@@ -1,6 +1,7 @@
-"""What a program is written with: the app, its tasks, and handles of their runs."""
+"""The API of programs: the app, its tasks, and the handles of their runs."""
 
 from flowfabric.app.app import FlowFabric
+from flowfabric.app.app_worker import AppWorker
 from flowfabric.app.dependencies import provided
 from flowfabric.app.errors import (
     NothingWaits,
@@ -15,7 +16,6 @@ from flowfabric.app.errors import (
 from flowfabric.app.run import Run
 from flowfabric.app.sync import SyncFlowFabric, SyncRun
 from flowfabric.app.views import AttemptStarted, Explanation, Frame, Status, Superseded
-from flowfabric.app.working import AppWorker
 from flowfabric.worker.calls import Call
 from flowfabric.worker.options import Backoff, Options
 

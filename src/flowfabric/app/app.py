@@ -1,4 +1,4 @@
-"""The app: tasks, submissions, runs, workers."""
+"""The app: its tasks, submissions, runs and workers."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any, Final, Self, TypeVar, Unpack, overload
 
-from flowfabric.app.connection import Connection
+from flowfabric.app.app_worker import AppWorker
+from flowfabric.app.connection import StoreConnection
 from flowfabric.app.dependencies import Factory
-from flowfabric.app.run import PATIENCE_SECONDS, Home, Run
-from flowfabric.app.submitter import Core, Submitter
+from flowfabric.app.run import PATIENCE_SECONDS, Run, StoreHandle
+from flowfabric.app.submitter import AppCore, Submitter
 from flowfabric.app.sync import SyncFlowFabric
-from flowfabric.app.tasks import Declared, Registry, kind_of
-from flowfabric.app.working import AppWorker
+from flowfabric.app.tasks import Registry, TaskDefinition, kind_of
 from flowfabric.codecs import JSON, Codec, Duration, seconds
 from flowfabric.model.errors import invalid
 from flowfabric.storage.base import Commands
@@ -29,7 +29,7 @@ EXECUTORS: Final = ("loop", "thread", "process")
 
 
 class FlowFabric(Submitter):
-    """A program's tasks, and the store that their runs live in.
+    """The tasks of a program, and the store that keeps their runs.
 
     ::
 
@@ -43,14 +43,16 @@ class FlowFabric(Submitter):
                 run = await app.submit(review, "text")
                 print(await run.result())
 
-    Without a URL the store is that of `FF_STORE` and its friends, else the embedded one. Passwords and tokens stand in
-    the URL (`http://:token@server:9090`). It is opened when it is first needed, and closed by `await app.close()` or at
-    the end of `async with app:`; a store of your own (`store=…`) stays yours to close.
+    Without a URL, `FF_STORE` and the related environment variables name the store; without those it is a local SQLite
+    file. Passwords and tokens are part of the URL (`http://:token@server:9090`). The store is opened on first use, and
+    closed by `await app.close()` or at the end of `async with app:`. A store that you pass (`store=…`) is yours to
+    close.
 
-    Functions stay what they are: a task can be called and tested like any other function.
+    The decorator returns the function unchanged: a task can be called and tested like any other function.
 
-    What has no codec of its own is written with `codec`. Runs belong to the `namespace`; its workers take no others.
-    Who waits for a result is told after `patience` why it does not come. Every worker of the app has the `layers`.
+    `codec` encodes the arguments and results of tasks without a codec of their own. Runs belong to the `namespace`, and
+    its workers take no others. Whoever waits for a result longer than `patience` finds the reason in the log. Every
+    worker of the app has the `layers`.
     """
 
     def __init__(
@@ -63,9 +65,9 @@ class FlowFabric(Submitter):
         patience: Duration = PATIENCE_SECONDS,
         layers: Sequence[Layer] = (),
     ) -> None:
-        connection = Connection(url, store)
-        home = Home(connection.get, codec, seconds(patience, "patience"))
-        super().__init__(Core(connection, home, Registry(), namespace), NOTHING)
+        connection = StoreConnection(url, store)
+        home = StoreHandle(connection.get, codec, seconds(patience, "patience"))
+        super().__init__(AppCore(connection, home, Registry(), namespace), NOTHING)
         self._layers = tuple(layers)
         self._starts: list[Hook] = []
         self._stops: list[Hook] = []
@@ -78,11 +80,11 @@ class FlowFabric(Submitter):
         await self._core.connection.leave()
 
     async def close(self) -> None:
-        """Close the store; it is opened again when it is needed again."""
+        """Close the store. The next use opens it again."""
         await self._core.connection.close()
 
     def using(self, store: Commands) -> AbstractContextManager[None]:
-        """Live on another store for a while: `with app.using(store): …`. For tests there is `Lab`, which does it."""
+        """Use another store inside the block: `with app.using(store): …`. For tests there is `Lab`, which does this."""
         return self._core.connection.lent(store)
 
     # Declaring.
@@ -112,7 +114,7 @@ class FlowFabric(Submitter):
         codec: Codec | None = None,
         **options: Unpack[TaskOptions],
     ) -> Any:
-        """Declare a function as a task; it stays the function that it was.
+        """Declare a function as a task, and return it unchanged.
 
         ::
 
@@ -122,18 +124,18 @@ class FlowFabric(Submitter):
             @app.task                            # a plain function runs in a thread
             def resize(path: str, width: int = 80) -> str: ...
 
-        Its kind is its name; a `version` from the second on makes it `name@2`, a kind of its own, so that work that is
-        under way keeps the code that it began with. `options` are those of `Options`, but for `delay` and `key`; they
-        hold for every submission that says nothing else. `def` runs in a thread, `async def` on the event loop, and
-        with `executor="process"` it runs in a process of its own, where its context is a `SyncContext`.
+        The kind of the task is the name of the function. `version=2` makes it `name@2`, a kind of its own, so that runs
+        in progress keep the code that they began with. `options` are those of `Options` except `delay` and `key`; a
+        submission can override them. A `def` runs in a thread, an `async def` on the event loop, and with
+        `executor="process"` either runs in a separate process, where its context is a `SyncContext`.
 
-        A second task of the same kind is refused, and so is what cannot be a task: both raise at once.
+        Raises at once if another task has the same kind, or if the function cannot be a task.
         """
         said = task_options(options)
 
         def declare(declared: F) -> F:
             _check_function(declared)
-            task = Declared(
+            task = TaskDefinition(
                 kind=kind_of(declared, name, version),
                 function=declared,
                 options=said,
@@ -153,7 +155,7 @@ class FlowFabric(Submitter):
     def provide(self, type_: type) -> Callable[[F], F]: ...
 
     def provide(self, type_: type, factory: Factory | None = None) -> Any:
-        """Say how to open what handlers ask for by type; each worker opens it once, and closes it at its end.
+        """Register the factory of a dependency, which handlers request by its type.
 
         ::
 
@@ -165,7 +167,8 @@ class FlowFabric(Submitter):
             @app.task
             async def fetch(url: str, *, http: Client = provided) -> str: ...
 
-        The factory is a function, an async function, a generator that yields once, or the class of a context manager.
+        Each worker opens the dependency once, and closes it when it stops. The factory is a function, an async
+        function, a generator that yields once, or the class of a context manager.
         """
 
         def take(made: F) -> F:
@@ -178,25 +181,25 @@ class FlowFabric(Submitter):
         return None
 
     def on_start(self, hook: F) -> F:
-        """Run a function, async or not, before a worker of this app takes work: `@app.on_start`."""
+        """Call a function, async or not, before a worker of this app starts to claim: `@app.on_start`."""
         self._starts.append(hook)
         return hook
 
     def on_stop(self, hook: F) -> F:
-        """Run a function, async or not, after a worker of this app has ended: `@app.on_stop`."""
+        """Call a function, async or not, after a worker of this app has stopped: `@app.on_stop`."""
         self._stops.append(hook)
         return hook
 
     # Using.
 
     def options(self, **options: Unpack[SubmitOptions]) -> Submitter:
-        """Say something else for some submissions than their tasks do; what can be said is in `Options`.
+        """Return a submitter whose options override those of the tasks; see `Options`.
 
         ::
 
             await app.options(delay="5m", key="invoice-17").submit(remind, "ada@example.org")
 
-        What it returns has `submit`, `submit_many` and `call`, and can be kept and used again.
+        It has `submit`, `submit_many` and `call`, and can be used any number of times.
         """
         return Submitter(self._core, submit_options(options))
 
@@ -208,14 +211,14 @@ class FlowFabric(Submitter):
     def run(self, execution_id: str, /) -> Run[Any]: ...
 
     def run(self, execution_id: str, task: Callable[..., Any] | None = None, /) -> Run[Any]:
-        """Return the handle of a run by its id, in any process; the task says of which type its result is.
+        """Return the handle of a run by its id, in any process. The task determines the type of the result.
 
         ::
 
             run = app.run(execution_id, review)
 
-        The id may be whole, `{fp:24}:<uuid>`, the UUID in it, or the first four digits or more of that, as long as only
-        one execution is meant. Nothing is asked yet: whether there is such a run shows when the handle is used.
+        The id is complete, `{fp:24}:<uuid>`, or only the UUID, or at least the first four digits of the UUID if they
+        are unambiguous. The store is not asked yet: an unknown id raises when the handle is used.
         """
         return self._core.run(execution_id, task)
 
@@ -232,7 +235,7 @@ class FlowFabric(Submitter):
         layers: Sequence[Layer] = (),
         engine: bool | None = None,
     ) -> AppWorker:
-        """Run the tasks of this app: beside your own code, or until a signal ends it.
+        """Return a worker for the tasks of this app, to run beside your own code or until a signal.
 
         ::
 
@@ -241,18 +244,25 @@ class FlowFabric(Submitter):
 
             asyncio.run(app.worker().run())          # what `ff worker` does
 
-        `concurrency` handlers run at once, and `prefetch` tasks are held besides, so that a free place need not wait.
-        Without `lanes` it serves those of its tasks. `lease_ttl` is how long the store waits for a worker that has died
-        before others take its work. At its end a worker stops claiming, and running handlers get their `grace`.
+        `concurrency` handlers run at once; `prefetch` more tasks are claimed ahead, so that a free slot need not wait
+        for a claim. Without `lanes` the worker serves the lanes of its tasks. `lease_ttl` is how long the work of a
+        dead worker waits before others can take it. A worker that stops claims no more, and running handlers may
+        continue for the `grace` period.
 
-        On a store of its own it also runs the engine, which fires timers and retries; `engine=False` leaves that to
-        others. `layers`, and those of the app before them, see every call and every handler: see `Layer`.
+        Connected to a store directly, the worker also runs the engine, which fires timers and retries; `engine=False`
+        leaves that to others. `layers` are middleware around every store call and handler, inside those of the app: see
+        `Layer`.
         """
         settings = WorkerSettings(
-            lanes=words("lanes", lanes), concurrency=concurrency, prefetch=prefetch, lease_ttl=lease_ttl,
-            grace=grace, capabilities=words("capabilities", capabilities), worker_id=worker_id,
+            lanes=words("lanes", lanes),
+            concurrency=concurrency,
+            prefetch=prefetch,
+            lease_ttl=lease_ttl,
+            grace=grace,
+            capabilities=words("capabilities", capabilities),
+            worker_id=worker_id,
             namespace=self._core.namespace,
-        ).checked()  # fmt: skip
+        ).checked()
         return AppWorker(
             self._core,
             settings,
@@ -264,7 +274,7 @@ class FlowFabric(Submitter):
 
     @cached_property
     def sync(self) -> SyncFlowFabric:
-        """The same for code that is not async: `app.sync.submit(review, "text").result(timeout="1m")`."""
+        """The app for code that is not async: `app.sync.submit(review, "text").result(timeout="1m")`."""
         return SyncFlowFabric(self._core, NOTHING)
 
 

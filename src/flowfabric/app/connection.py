@@ -1,4 +1,4 @@
-"""The store of an app: opened when it is first needed, shared by everything on one event loop."""
+"""The store of an app: opened on first use, and shared by everything on one event loop."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from flowfabric.storage.base import Commands
 from flowfabric.storage.resolve import make_folder, store_url
 
 
-class Connection:
-    """Opens the store that a URL names, or hands out the one that it was given."""
+class StoreConnection:
+    """Opens the store at a URL on first use, or returns the store that it was given."""
 
     def __init__(self, url: str, store: Commands | None) -> None:
         if store is not None and url:
@@ -26,41 +26,31 @@ class Connection:
         self._lock: asyncio.Lock | None = None
         self._users = 0
         self._process = os.getpid()
-        self._origin: Connection | None = None
+        self._origin: StoreConnection | None = None
         self._lent_on: asyncio.AbstractEventLoop | None = None
 
     @property
-    def given(self) -> Commands | None:
-        """The store that it was given or lent."""
-        return self._given
-
-    @property
     def url(self) -> str:
-        """What is opened; empty when a store was given."""
+        """The URL that is opened; empty if a store was given."""
         return "" if self._given is not None else store_url(self._url)
 
-    @property
-    def remote(self) -> bool:
-        """Whether somebody else's engine looks after the store."""
-        return self.url.startswith(("http://", "https://"))
-
-    def of_its_own(self) -> Connection:
-        """Return another connection to the same store, for another event loop; what is lent here is used there too."""
+    def of_its_own(self) -> StoreConnection:
+        """Return another connection to the same store, for another event loop. A lent store is used there too."""
         if self._given is not None and self._lent_on is None:
             raise invalid(
                 "store", "an app on a store of yours lives on one event loop: give it a URL instead"
             )
-        other = Connection(self._url, None)
+        other = StoreConnection(self._url, None)
         other._origin = self
         return other
 
     @property
     def lent_on(self) -> asyncio.AbstractEventLoop | None:
-        """The loop that everything must run on for now, because a store was lent there."""
+        """The event loop on which a store was lent, and on which everything must run for now."""
         return self._lent_on if self._origin is None else self._origin.lent_on
 
     async def get(self) -> Commands:
-        """Return the store, opening it the first time."""
+        """Return the store; open it on first use."""
         if self._given is not None:
             return self._given
         if self._origin is not None and self._origin.lent_on is not None:
@@ -79,7 +69,7 @@ class Connection:
         return self._store
 
     def _move(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Belong to another loop; that of an earlier `asyncio.run` is over, and one before a fork is not ours."""
+        """Switch to another event loop, after `asyncio.run` has ended the earlier one, or after a fork."""
         here = self._process == os.getpid()
         if here and self._store is not None and self._loop is not None and not self._loop.is_closed():
             raise RuntimeError(
@@ -90,7 +80,7 @@ class Connection:
 
     @contextmanager
     def lent(self, store: Commands) -> Iterator[None]:
-        """Hand out another store for a while; what is open stays open, untouched."""
+        """Return another store from `get` inside the block; the own store stays open."""
         own = self._given, self._store, self._lent_on
         self._given, self._store, self._lent_on = store, None, _running_loop()
         try:
@@ -99,18 +89,18 @@ class Connection:
             self._given, self._store, self._lent_on = own
 
     async def enter(self) -> None:
-        """Count one more that needs it until it leaves."""
+        """Add a user, and open the store."""
         await self.get()
         self._users += 1
 
     async def leave(self) -> None:
-        """Count one less; the last one closes it."""
+        """Remove a user; the last one closes the store."""
         self._users -= 1
         if not self._users:
             await self.close()
 
     async def close(self) -> None:
-        """Close it; a store that was given is its owner's to close."""
+        """Close the store, unless it was given: then its owner closes it."""
         store, self._store = self._store, None
         if store is not None:
             await store.close()

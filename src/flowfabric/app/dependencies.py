@@ -1,4 +1,4 @@
-"""What handlers are given besides their arguments: clients, pools and the like, opened once for each worker."""
+"""Dependencies of handlers: clients, pools and the like, opened once for each worker."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from contextlib import (
 from typing import Any, Final
 
 Factory = Callable[[], Any]
-"""A function, an async function, a generator function that yields once, or what returns a context manager."""
+"""A function, an async function, a generator function that yields once, or a context manager's class."""
 
 provided: Final[Any] = type("Provided", (), {"__repr__": lambda _: "provided"})()
-"""The default of a parameter that the worker fills in by its type, so that type checkers do not ask callers for it.
+"""The default of a parameter that the worker fills in by its type; type checkers do not ask callers for it.
 
 ::
 
@@ -26,8 +26,8 @@ provided: Final[Any] = type("Provided", (), {"__repr__": lambda _: "provided"})(
 """
 
 
-class Opened:
-    """Everything that one worker has opened for its handlers."""
+class OpenedDependencies:
+    """The dependencies that one worker has opened for its handlers."""
 
     def __init__(self, factories: Mapping[type, Factory], needed: frozenset[type]) -> None:
         self._factories = factories
@@ -36,7 +36,7 @@ class Opened:
         self._values: dict[type, Any] = {}
 
     async def open(self) -> None:
-        """Open what any handler needs; what fails closes what was opened before it."""
+        """Open the dependencies of all handlers; if one fails, close those that were opened before it."""
         try:
             for type_ in sorted(self._needed, key=lambda each: each.__qualname__):
                 self._values[type_] = await _enter(self._stack, self._factories[type_])
@@ -45,11 +45,11 @@ class Opened:
             raise
 
     def get(self, type_: type) -> Any:
-        """Return the one of a type."""
+        """Return the dependency of a type."""
         return self._values[type_]
 
     async def close(self) -> None:
-        """Close everything, the last first."""
+        """Close all dependencies, the last one first."""
         self._values.clear()
         await self._stack.aclose()
 

@@ -1,4 +1,4 @@
-"""How runs end other than well, as errors of whoever waits for them."""
+"""Errors of callers: runs that did not complete, and calls that the app refuses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from flowfabric.model.errors import Conflict, FlowFabricError, NotFound
 
 
 class TaskFailed(Exception):
-    """The run has ended without a result; the traceback of its last attempt is kept in `detail`.
+    """The run has ended without a result. `detail` holds the traceback of its last attempt.
 
     ::
 
@@ -20,13 +20,13 @@ class TaskFailed(Exception):
 
     def __init__(self, execution_id: str, reason: str = "", category: str = "", detail: str = "") -> None:
         self.execution_id = execution_id
-        """Which run it was."""
+        """The id of the run."""
         self.reason = reason
-        """Why, in a sentence: `ConnectionError: refused`."""
+        """The reason in one line: `ConnectionError: refused`."""
         self.category = category
-        """What kind of failure: `handler_error`, `timeout`, `permanent`, `invalid_input`, `step_mismatch`, …"""
+        """The kind of failure: `handler_error`, `timeout`, `permanent`, `invalid_input`, `step_mismatch`, …"""
         self.detail = detail
-        """The traceback of the handler, as far as it was sent along."""
+        """The traceback of the handler, if there is one."""
         said = f": {reason}" if reason else ""
         super().__init__(f"{execution_id} {self.word}{said}" + (f" ({category})" if category else ""))
         if detail:
@@ -37,32 +37,32 @@ class TaskFailed(Exception):
 
 
 class TaskCancelled(TaskFailed):
-    """The run was cancelled; `reason` is what was said then."""
+    """The run was cancelled; `reason` is the one given to `cancel`."""
 
     word = "was cancelled"
 
 
 class TaskExpired(TaskFailed):
-    """The run has not ended in time: its deadline, the time of an attempt or of a wait was over."""
+    """The run did not end in time: its deadline, or the timeout of an attempt or a wait, passed."""
 
     word = "expired"
 
 
 class TaskSkipped(TaskFailed):
-    """The run never started, because what it depended on did not come to pass."""
+    """The run never started, because a run that it depended on did not complete."""
 
     word = "was skipped"
 
 
 class _Local(FlowFabricError):
-    """Raised on this side of the store only, so it has no code that others know."""
+    """Base of errors that the app raises itself; their codes do not cross HTTP."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.text,)
 
 
 class ResultExpired(_Local, NotFound):
-    """The run is no longer kept: its retention is over, or there never was one with this id."""
+    """The run is no longer kept: its retention is over, or no run ever had this id."""
 
     code = "result_expired"
     message = "no run has this id now: its retention is over, or there never was one"
@@ -76,18 +76,18 @@ class NothingWaits(_Local, Conflict):
 
 
 class UnknownTask(TypeError):
-    """The function is no task of this app."""
+    """The function is not a task of this app."""
 
 
 class SubmitRefused(FlowFabricError):
-    """Some of many submissions were refused. Sending the same calls again is safe: none is created twice."""
+    """Some of several submissions were refused. Submitting the same calls again is safe: none is created twice."""
 
     code = "submit_refused"
     message = "some submissions were refused"
 
     def __init__(self, refusals: dict[int, FlowFabricError]) -> None:
         self.refusals = refusals
-        """By the place of the call."""
+        """The errors by the index of their call."""
         first = min(refusals)
         super().__init__(
             f"{len(refusals)} of the calls were refused; the first, call {first}: {refusals[first]}"

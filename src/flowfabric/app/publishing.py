@@ -1,4 +1,4 @@
-"""Publishing the tasks of an app when a worker starts, so that their options hold however they are submitted."""
+"""Publishing the tasks of an app when a worker starts, so that their options apply to submissions by name."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from typing import Final, Self
 
 import msgspec
 
-from flowfabric.app.tasks import Declared
+from flowfabric.app.tasks import TaskDefinition
 from flowfabric.model import checks
 from flowfabric.model.errors import FlowFabricError, NotFound, Unauthorized
 from flowfabric.model.limits import MAX_DESCRIPTION_BYTES, MAX_SCHEMA_BYTES
 from flowfabric.model.operations.kind import Published, PublishKind
 from flowfabric.storage.base import Commands
 from flowfabric.worker.handlers import Handler
-from flowfabric.worker.sending import Backoff, transient
+from flowfabric.worker.outbox import RetryPause, is_transient
 
 log = logging.getLogger("flowfabric.worker")
 
 START_SECONDS: Final = 2.0
-"""How long a worker that starts waits for its kinds to be published; then it goes on, and so does the publishing."""
+"""How long a starting worker waits for its kinds to be published; publishing then continues in the background."""
 AT_ONCE: Final = 256
 """Kinds in one call."""
 
 
-def kind_of_task(task: Declared, handler: Handler, namespace: str, actor: str) -> PublishKind:
-    """Describe a task: its options, its parameters and its docstring."""
+def kind_of_task(task: TaskDefinition, handler: Handler, namespace: str, actor: str) -> PublishKind:
+    """Return the command that publishes a task: its options, parameters and docstring."""
     options = task.options
     return PublishKind(
         kind=task.kind,
@@ -57,7 +57,7 @@ def _schema(handler: Handler) -> str:
 
 
 def _shortened(text: str) -> str:
-    """Cut a docstring that is too long to be published."""
+    """Shorten a docstring that is too long to be published."""
     data = text.encode("utf-8", "replace")
     if len(data) <= MAX_DESCRIPTION_BYTES:
         return data.decode()
@@ -65,7 +65,7 @@ def _shortened(text: str) -> str:
 
 
 class Publisher:
-    """Publishes kinds while it is open: at once if the store answers, else until it does. It never fails a worker."""
+    """Publishes kinds while it is open, and retries while the store is unreachable. It never fails a worker."""
 
     def __init__(self, store: Commands, kinds: Sequence[PublishKind]) -> None:
         self._store = store
@@ -86,7 +86,7 @@ class Publisher:
 
     async def _publish_all(self) -> None:
         left = list(self._kinds)
-        backoff = Backoff()
+        backoff = RetryPause()
         try:
             while left := await self._publish(left):
                 await backoff.pause()
@@ -98,7 +98,7 @@ class Publisher:
             log.exception("tasks could not be published")
 
     async def _publish(self, kinds: Sequence[PublishKind]) -> list[PublishKind]:
-        """Publish what has changed; return what may succeed later."""
+        """Publish kinds; return those to try again later."""
         again: list[PublishKind] = []
         for start in range(0, len(kinds), AT_ONCE):
             part = kinds[start : start + AT_ONCE]
@@ -114,7 +114,7 @@ class Publisher:
                         reply, NotFound | Unauthorized
                     ):  # an older server, or a token without the right
                         raise reply
-                    if transient(reply):
+                    if is_transient(reply):
                         again.append(command)
                     else:
                         log.warning("the task %s was not published: %s", command.kind, reply)

@@ -1,4 +1,4 @@
-"""The handle of one run: from whoever submitted it, or from any process that knows its id."""
+"""The handle of one run, in any process that knows its id."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from flowfabric.app.errors import ResultExpired, TaskCancelled, TaskExpired, TaskFailed, TaskSkipped
-from flowfabric.app.finding import is_whole, resolve_execution
-from flowfabric.app.patience import log, patiently
+from flowfabric.app.execution_ids import is_whole, resolve_execution
+from flowfabric.app.retrying import log, retry_while_away
 from flowfabric.app.signals import send_signal
 from flowfabric.app.stream import follow
 from flowfabric.app.views import (
@@ -45,10 +45,10 @@ T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
 
 PATIENCE_SECONDS: Final = 2.0
-"""After so long without an end, whoever waits is told why."""
+"""A caller that waits longer than this for a result finds the reason in the log."""
 LONGEST_SECONDS: Final = 20.0
 
-Opens = Callable[[], Awaitable[Commands]]
+OpenStore = Callable[[], Awaitable[Commands]]
 
 _ENDS: Final = {
     Public.CANCELLED: TaskCancelled,
@@ -58,14 +58,14 @@ _ENDS: Final = {
 
 
 _WORDS: Final = {"success": "completed"}
-"""Outcomes that are called otherwise where states are shown."""
+"""Outcomes whose public state has another name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
-    """Where a run lives, and how its values are read."""
+class StoreHandle:
+    """How a run opens its store, and decodes its values."""
 
-    open: Opens
+    open: OpenStore
     codec: Codec = JSON
     patience: float = PATIENCE_SECONDS
 
@@ -82,7 +82,7 @@ class Run(Generic[R_co]):
 
     def __init__(
         self,
-        home: Home,
+        home: StoreHandle,
         execution_id: str,
         returns: Any = Any,
         *,
@@ -90,9 +90,9 @@ class Run(Generic[R_co]):
         duplicate: bool = False,
     ) -> None:
         self.id = execution_id
-        """Names it everywhere: `app.run(id)`, `ff inspect ID`. A shortened one becomes whole when it is first used."""
+        """The id, for `app.run(id)` and `ff inspect ID`. A shortened id is completed on first use."""
         self.duplicate = duplicate
-        """Whether it was there already when it was submitted."""
+        """True if the submission found an existing run with the same key."""
         self._home = home
         self._returns = returns
         self._codec = codec or home.codec
@@ -104,15 +104,15 @@ class Run(Generic[R_co]):
         return isinstance(other, Run) and other.id == self.id
 
     def __hash__(self) -> int:
-        # Of what every spelling has: a shortened id becomes whole when it is first used.
+        # Only the part that every spelling shares: a shortened id is completed on first use.
         return hash(self.id.rpartition(":")[2][:SHORTEST_PREFIX].lower())
 
     async def result(self, timeout: Duration | None = None) -> R_co:  # noqa: ASYNC109 - waiting is the purpose
-        """Wait for the end and return what the task returned.
+        """Wait until the run has ended, and return the result of its task.
 
-        Raises `TaskFailed`, or its kinds `TaskCancelled` and `TaskExpired`, when the run ended otherwise,
-        `TimeoutError` when it has not ended in time, which changes nothing about the run, and `ResultExpired` when
-        nothing is kept of it any more. When it does not go on for two seconds, the log says why.
+        Raises `TaskFailed`, or its subclasses `TaskCancelled` and `TaskExpired`, if the run did not complete;
+        `TimeoutError` if it has not ended in time, which does not affect the run; and `ResultExpired` if the run is no
+        longer kept. If the run makes no progress for two seconds, the log says why.
         """
         run = await self._ended(None if timeout is None else seconds(timeout, "timeout"))
         if run.public_state is not Public.COMPLETED:
@@ -129,17 +129,17 @@ class Run(Generic[R_co]):
         return found
 
     async def status(self) -> Status:
-        """Say where it stands now; raises `NotFound` when there is no such run, or none any more."""
+        """Return the current status; raises `NotFound` if there is no such run, or no longer."""
         store = await self._open()
         return status_of(await store.read(GetExecution(execution_id=self.id)))
 
     async def explain(self) -> Explanation:
-        """Say why it does not go on now; `print` shows one line."""
+        """Return why the run makes no progress; `print` shows one line."""
         store = await self._open()
         return explanation_of(await store.read(Describe(execution_id=self.id)))
 
     async def history(self) -> list[Event]:
-        """Return everything that happened to it, in order; each event has `event`, `at` and what it changed."""
+        """Return every event of the run, in order; each has `event`, `at` and what it changed."""
         store = await self._open()
         events: list[Event] = []
         more = True
@@ -151,9 +151,9 @@ class Run(Generic[R_co]):
         return events
 
     async def cancel(self, reason: str = "") -> None:
-        """End it, whatever it is doing; a handler that runs is told, and its result is refused.
+        """Cancel the run in any state. A running handler is interrupted, and its result is refused.
 
-        Raises `Conflict` when it has ended already.
+        Raises `Conflict` if the run has ended already.
         """
         store = await self._open()
         try:
@@ -174,39 +174,47 @@ class Run(Generic[R_co]):
         key: str = "",
         within: Duration = 0,
     ) -> None:
-        """Send a signal to whatever the run waits for.
+        """Send a signal to the run.
 
         ::
 
             await run.signal("paid", {"amount": 20}, by="bank", within="10s")
 
-        The waitpoint is found by the name of the signal; where several take it, `waitpoint` says which. With the
-        waitpoint's `token` the signal is that of an outsider, without it that of an operator. `by` says who sends it,
-        of two signals with one `key` only the first counts, and `within` waits so long for the run to wait for it.
-        Raises `NothingWaits` when the run does not wait for it, and says what it waits for.
+        The signal goes to the open waitpoint that takes its name; if several do, `waitpoint` selects one. With the
+        `token` of the waitpoint it is sent as an outsider, without it as an operator. `by` identifies the sender. Of
+        two signals with the same `key` only the first counts. `within` is how long to wait for the run to wait for the
+        signal. Raises `NothingWaits` if it does not; the message says what it waits for.
         """
         store = await self._open()
         await send_signal(
-            store, self.id, name, payload, waitpoint=waitpoint, token=token, by=by, key=key,
-            within=seconds(within, "within"), codec=self._home.codec,
-        )  # fmt: skip
+            store,
+            self.id,
+            name,
+            payload,
+            waitpoint=waitpoint,
+            token=token,
+            by=by,
+            key=key,
+            within=seconds(within, "within"),
+            codec=self._home.codec,
+        )
 
     async def approve(
         self, payload: Any = None, *, by: str = "", waitpoint: str = "", within: Duration = 0
     ) -> None:
-        """Send the signal `approve`, as `signal` does; the same person's second one counts no more."""
+        """Send the signal `approve`, as `signal` does. A second approval `by` the same person is ignored."""
         await self.signal("approve", payload, by=by, key=by, waitpoint=waitpoint, within=within)
 
     async def reject(
         self, payload: Any = None, *, by: str = "", waitpoint: str = "", within: Duration = 0
     ) -> None:
-        """Send the signal `reject`, as `signal` does; the same person's second one counts no more."""
+        """Send the signal `reject`, as `signal` does. A second rejection `by` the same person is ignored."""
         await self.signal("reject", payload, by=by, key=by, waitpoint=waitpoint, within=within)
 
     async def stream(
         self, after: str = "", *, include_superseded: bool = False
     ) -> AsyncGenerator[Frame | AttemptStarted | Superseded]:
-        """Yield what the run emits, from the beginning or after a position, until it has ended.
+        """Yield what the run emits, from the beginning or after a position, until the run has ended.
 
         ::
 
@@ -214,11 +222,11 @@ class Run(Generic[R_co]):
             async for item in run.stream():
                 if isinstance(item, Frame):
                     shown.append(item)
-                elif isinstance(item, Superseded):     # the handler runs again, and emits anew
+                elif isinstance(item, Superseded):     # the handler runs again, and emits again
                     shown = [frame for frame in shown if not item.covers(frame)]
 
-        What is superseded already when it is read is left out; `include_superseded` yields it, too. A reader that was
-        cut off goes on after the `position` of the last item that it got.
+        Frames that are already superseded when they are read are left out, unless `include_superseded` is set. A reader
+        that was disconnected continues after the `position` of the last item that it received.
         """
         items = follow(await self._open(), self.id, after, include_superseded=include_superseded)
         async with aclosing(items):
@@ -226,10 +234,10 @@ class Run(Generic[R_co]):
                 yield item
 
     async def replay(self, *, keep_steps: bool = False, from_step: str = "", reason: str = "") -> None:
-        """Run it once more after its end: from its beginning, or passing what its steps have stored.
+        """Run an ended run again, from its beginning or with the results of its stored steps.
 
-        With `keep_steps` it passes all of them, with `from_step` those before that step. Raises `Conflict` when it has
-        not ended.
+        `keep_steps` keeps the results of all steps, `from_step` those of the steps before it. Raises `Conflict` if the
+        run has not ended.
         """
         store = await self._open()
         await store.apply(
@@ -237,14 +245,14 @@ class Run(Generic[R_co]):
         )
 
     async def _open(self) -> Commands:
-        """Return the store; the first time, find out which run a shortened id stands for."""
+        """Return the store; complete a shortened id on first use."""
         store = await self._home.open()
         if not is_whole(self.id):
             self.id = await resolve_execution(store, self.id)
         return store
 
     async def _ended(self, limit: float | None) -> Execution:
-        """Wait for the end; say what is known when it does not come."""
+        """Wait until the run has ended; log the reason if it makes no progress."""
         clock = asyncio.get_running_loop().time
         end = None if limit is None else clock() + limit
         pause, said = self._home.patience, ""
@@ -259,7 +267,7 @@ class Run(Generic[R_co]):
             why = explanation_of(described)
             if end is not None and clock() >= end:
                 raise TimeoutError(f"no result within {limit:g} s: {why}")
-            if why.because and str(why) != said:  # nothing hinders what runs
+            if why.because and str(why) != said:  # a running handler has no reason
                 said = str(why)
                 log.warning("still waiting for the result: %s", why)
             pause = min(pause * 2, LONGEST_SECONDS)
@@ -269,7 +277,7 @@ class Run(Generic[R_co]):
         waiting = self._kept(lambda: wait_until_ended(store, self.id, round(wait * 1_000)))
         if end is None:
             return await waiting
-        try:  # a store that is away must not hold a caller who has set a limit
+        try:  # an unreachable store must not delay a caller with a timeout
             return await asyncio.wait_for(waiting, wait + PATIENCE_SECONDS)
         except TimeoutError as error:
             raise TimeoutError(f"{self.id}: no result in time, because the store does not answer") from error
@@ -280,7 +288,7 @@ class Run(Generic[R_co]):
 
     async def _kept(self, ask: Callable[[], Awaitable[T]]) -> T:
         try:
-            return await patiently(ask)
+            return await retry_while_away(ask)
         except NotFound as error:
             raise ResultExpired(f"{ResultExpired.message} ({self.id})") from error
 

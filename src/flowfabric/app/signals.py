@@ -1,4 +1,4 @@
-"""Sending a signal to a run: finding what waits for it, and proving the right to send it."""
+"""Sending a signal to a run: find the waitpoint that takes it, and authenticate."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flowfabric.model.records import Execution
 from flowfabric.model.state import TERMINAL_STATES
 from flowfabric.storage.base import Commands
 from flowfabric.storage.minting import new_uuid
-from flowfabric.worker.steps import SLEEPING
+from flowfabric.worker.steps.journal import SLEEPING
 
 LOOK_SECONDS: Final = 5.0
 
@@ -33,30 +33,42 @@ async def send_signal(
     within: float,
     codec: Codec,
 ) -> None:
-    """Deliver a signal with the token of its waitpoint, or as an operator without it."""
+    """Deliver a signal with the token of its waitpoint, or without one as an operator."""
     data, encoding = (b"", "") if payload is None else encode_value(payload, codec)
     to = waitpoint or await _waitpoint(store, execution_id, name, within)
     signal_id = new_uuid()
     if token:
         await store.apply(
             DeliverSignal(
-                execution_id=execution_id, waitpoint_id=to, signal_id=signal_id, signal_name=name,
-                payload=data, payload_encoding=encoding, waitpoint_token=token, source_identity=by,
+                execution_id=execution_id,
+                waitpoint_id=to,
+                signal_id=signal_id,
+                signal_name=name,
+                payload=data,
+                payload_encoding=encoding,
+                waitpoint_token=token,
+                source_identity=by,
                 idempotency_key=key or signal_id,
             )
-        )  # fmt: skip
+        )
         return
-    # Without a suffix of its own the second of two approvals would count as a repeat of the first.
+    # Without a distinct suffix the second of two approvals would be ignored as a repeat of the first.
     await store.apply(
         ApproveSignal(
-            execution_id=execution_id, waitpoint_id=to, signal_id=signal_id, signal_name=name, payload=data,
-            payload_encoding=encoding, source_identity=by, key_suffix=key or signal_id,
+            execution_id=execution_id,
+            waitpoint_id=to,
+            signal_id=signal_id,
+            signal_name=name,
+            payload=data,
+            payload_encoding=encoding,
+            source_identity=by,
+            key_suffix=key or signal_id,
         )
-    )  # fmt: skip
+    )
 
 
 async def _waitpoint(store: Commands, execution_id: str, name: str, within: float) -> str:
-    """Find the one open waitpoint that takes the signal, waiting for it if that was asked for."""
+    """Return the id of the only open waitpoint that takes the signal; wait up to `within` seconds for one."""
     clock = asyncio.get_running_loop().time
     end = clock() + within
     async with store.subscribe([f"execution:{execution_id}"]) as woken:
@@ -76,7 +88,7 @@ async def _waitpoint(store: Commands, execution_id: str, name: str, within: floa
 
 
 def _takers(waitpoints: tuple[WaitpointView, ...], name: str) -> list[WaitpointView]:
-    """Choose those that ask for the name; else those that take any."""
+    """Return the waitpoints that require the name, or else those that take any name."""
     named = [each for each in waitpoints if name in each.required_signal_names]
     return named or [
         each for each in waitpoints if not each.required_signal_names and each.reason_code != SLEEPING

@@ -1,4 +1,4 @@
-"""The stream of a run over all its attempts, told as it is written."""
+"""Following the stream of a run across its attempts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
-from flowfabric.app.patience import patiently
+from flowfabric.app.retrying import retry_while_away
 from flowfabric.app.views import AttemptStarted, Frame, Superseded, frame_of, start_of, superseded_of
 from flowfabric.engine.superseded import Supersession
 from flowfabric.model import superseded as model
@@ -21,7 +21,7 @@ from flowfabric.storage.base import Commands
 
 PAGE: Final = 100
 LOOK_SECONDS: Final = 5.0
-"""How often a reader looks although nothing woke it."""
+"""How often a reader polls if nothing wakes it."""
 
 StreamItem = Frame | AttemptStarted | Superseded
 
@@ -36,14 +36,15 @@ async def follow(
 ) -> AsyncGenerator[StreamItem]:
     """Yield the frames of every attempt, in order, until the run ends. Reconnects if the store becomes unreachable.
 
-    What is superseded already is left out, unless asked for. Without `until_end` it stops at what is there by now.
+    Frames that are already superseded are left out unless requested. Without `until_end` it stops at the last stored
+    frame.
     """
     reader = _Reader(store, execution_id, after, include_superseded=include_superseded)
     async with AsyncExitStack() as stack:
         topics = [f"execution:{execution_id}"]
-        woken = await patiently(lambda: stack.enter_async_context(store.subscribe(topics)))
+        woken = await retry_while_away(lambda: stack.enter_async_context(store.subscribe(topics)))
         while True:
-            # The record is read before the frames: an end, or a lease, that it shows comes after what follows.
+            # The record is read before the frames, so that no frame is missed before an end or a lease that it shows.
             run = await reader.read(GetExecution(execution_id=execution_id))
             async for item in reader.news(run):
                 yield item
@@ -56,7 +57,7 @@ async def follow(
 
 
 class _Reader:
-    """How far one reader has come."""
+    """The position of one reader, and what it has shown."""
 
     def __init__(self, store: Commands, execution_id: str, after: str, *, include_superseded: bool) -> None:
         self._store = store
@@ -65,23 +66,23 @@ class _Reader:
         self.attempt, self._entry, told = _place(after)
         self._announced = bool(after)
         self._shown = bool(after) and told is Told.NOTHING and self._entry > (0, 0)
-        """Whether frames of the lease that appended the last one were shown that may turn out to be superseded."""
+        """Whether shown frames of the last lease may still become superseded."""
         self._any = bool(after) and told is not Told.BY_REPLAY
         """Whether any frame was shown."""
         self.behind = False
-        """Whether frames of a newer lease than the record shows were met."""
+        """Whether the stream has frames of a newer lease than the record shows."""
         self._supersession = Supersession(self.read, execution_id)
 
     async def read(self, question: Any) -> Any:
-        """Ask the store, however long it is away."""
-        return await patiently(lambda: self._store.read(question))
+        """Ask the store, and retry while it is unreachable."""
+        return await retry_while_away(lambda: self._store.read(question))
 
     def next_attempt(self) -> None:
-        """Go on with the stream of the next attempt."""
+        """Continue with the stream of the next attempt."""
         self.attempt, self._entry, self._announced, self._shown = self.attempt + 1, (0, 0), False, False
 
     async def news(self, run: Execution) -> AsyncGenerator[StreamItem]:
-        """Yield what is new in the stream of the present attempt, as far as the record of the run goes."""
+        """Yield the new items of the current attempt, up to the lease that the record of the run shows."""
         if run.attempt.index >= self.attempt and not self._announced:
             self._announced = True
             yield await self._start()
@@ -112,7 +113,7 @@ class _Reader:
             yield frame_of(view, self.attempt)
 
     async def _drained(self, run: Execution, page: StreamPage) -> AsyncGenerator[StreamItem]:
-        """Yield what a newer lease supersedes, once all frames of those before it were told."""
+        """Yield what a newer lease supersedes, once all frames of earlier leases were yielded."""
         if run.attempt.index > self.attempt and self._any:
             replayed = await self._supersession.replay_after(self.attempt)
             if replayed is not None:
@@ -123,7 +124,7 @@ class _Reader:
             yield item
 
     async def _lease_ended(self, page: StreamPage, newer: int) -> Superseded | None:
-        """Return what is superseded of the frames that were shown, if a newer lease than theirs has begun."""
+        """Return which shown frames are superseded, if a newer lease than theirs has begun."""
         lease = lease_of(page.leases, self._entry) if self._shown else None
         if lease is None or lease.epoch >= newer:
             return None
@@ -137,9 +138,12 @@ class _Reader:
     async def _page(self) -> StreamPage:
         page: StreamPage = await self.read(
             TailStream(
-                execution_id=self._execution_id, attempt_index=self.attempt, after=entry_id(*self._entry), count=PAGE
+                execution_id=self._execution_id,
+                attempt_index=self.attempt,
+                after=entry_id(*self._entry),
+                count=PAGE,
             )
-        )  # fmt: skip
+        )
         return page
 
     async def _start(self) -> AttemptStarted:
@@ -151,7 +155,7 @@ class _Reader:
 
 
 def _place(after: str) -> tuple[int, tuple[int, int], Told]:
-    """Read the position of an item that was seen last: attempt, frame, and what is known of it."""
+    """Parse the position of the last item that was seen: attempt, frame, and what was said about it."""
     if not after:
         return 0, (0, 0), Told.NOTHING
     attempt, separator, entry = after.partition(".")

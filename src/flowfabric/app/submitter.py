@@ -1,4 +1,4 @@
-"""How a call becomes an execution."""
+"""Turning calls of tasks into executions."""
 
 from __future__ import annotations
 
@@ -8,48 +8,48 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from flowfabric.app.connection import Connection
+from flowfabric.app.connection import StoreConnection
 from flowfabric.app.errors import SubmitRefused
-from flowfabric.app.patience import patiently
-from flowfabric.app.run import Home, Run
-from flowfabric.app.submits import Submits
-from flowfabric.app.tasks import DEFAULT_LANE, Registry
+from flowfabric.app.retrying import retry_while_away
+from flowfabric.app.run import Run, StoreHandle
+from flowfabric.app.submit_methods import SubmitMethods
+from flowfabric.app.tasks import Registry
 from flowfabric.codecs import EncodeFault, encode_value, millis
 from flowfabric.engine.kinds import KindCache
 from flowfabric.model import ids
 from flowfabric.model.errors import FlowFabricError, InvalidInput
-from flowfabric.model.kinds import with_defaults
+from flowfabric.model.kinds import DEFAULT_LANE, with_defaults
 from flowfabric.model.limits import MAX_BATCH
 from flowfabric.model.operations.create import Created, CreateExecution, Duplicate
+from flowfabric.model.presence import DEFAULT_NAMESPACE
 from flowfabric.storage.base import Commands
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker.calls import Call
 from flowfabric.worker.options import NOTHING, Options
 
 R = TypeVar("R")
-DEFAULT_NAMESPACE: Final = "default"
 SUBMIT_SECONDS: Final = 5.0
-"""How long a submission waits for a store that is away. Its id is chosen, so a repeat creates nothing twice."""
+"""How long a submission is retried while the store is unreachable; its id is fixed, so there is never a second run."""
 
 
 @dataclass(frozen=True, slots=True)
-class Core:
-    """What everything that belongs to one app shares."""
+class AppCore:
+    """What the parts of one app share: its connection, registry and namespace."""
 
-    connection: Connection
-    home: Home
+    connection: StoreConnection
+    home: StoreHandle
     registry: Registry
     namespace: str
     kinds: KindCache = field(default_factory=KindCache)
-    """What workers have published of tasks that are only known by name."""
+    """Published kinds, for tasks that are known by name only."""
 
-    def on(self, connection: Connection) -> Core:
-        """Return the same on another connection."""
-        home = Home(connection.get, self.home.codec, self.home.patience)
-        return Core(connection, home, self.registry, self.namespace)
+    def on(self, connection: StoreConnection) -> AppCore:
+        """Return a copy that uses another connection."""
+        home = StoreHandle(connection.get, self.home.codec, self.home.patience)
+        return AppCore(connection, home, self.registry, self.namespace)
 
     def run(self, execution_id: str, task: Callable[..., Any] | str | None) -> Run[Any]:
-        """Return the handle of a run, whose task says of which type its result is."""
+        """Return the handle of a run; the task determines the type of its result."""
         registry = self.registry
         known = registry.by_kind.get(task) if isinstance(task, str) else task and registry.find(task)
         if not known:
@@ -57,13 +57,13 @@ class Core:
         return Run(self.home, execution_id, registry.handler(known).returns, codec=known.codec)
 
 
-class Submitter(Submits):
-    """Submits with options that go before those of each task."""
+class Submitter(SubmitMethods):
+    """Submits calls with options that override those of their tasks."""
 
-    def __init__(self, core: Core, options: Options) -> None:
+    def __init__(self, core: AppCore, options: Options) -> None:
         self._core = core
         self._options = options
-        self._says_something = options != NOTHING
+        self._has_options = options != NOTHING
         self._decides_policy = options.has_policy
         options.check()
 
@@ -82,7 +82,7 @@ class Submitter(Submits):
         return Call(command, handler.returns, declared.codec)
 
     def _untyped(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bytes, str]:
-        """Write arguments for a task that only others know: by name, or one value as the whole input."""
+        """Encode the arguments of a task that this app does not define: by name, or one value as the whole input."""
         if args and (kwargs or len(args) > 1):
             raise InvalidInput(
                 "a task that this app does not know takes arguments by name, or one value by place"
@@ -96,7 +96,7 @@ class Submitter(Submits):
         self, kind: str, defaults: Options, policy: bytes, written: tuple[bytes, str]
     ) -> CreateExecution:
         own = self._options
-        said = own.over(defaults) if self._says_something else defaults
+        said = own.over(defaults) if self._has_options else defaults
         return CreateExecution(
             execution_id=new_uuid(),
             execution_kind=kind,
@@ -112,14 +112,6 @@ class Submitter(Submits):
             delay_ms=None if said.delay is None else millis(said.delay, "delay"),
         )
 
-    def _given(self, call: Call[R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[R]:
-        """Take a call as it was prepared."""
-        if args or kwargs or self._says_something:
-            raise TypeError(
-                "a call that was prepared has its arguments and options: app.options(…).call(task, …)"
-            )
-        return call
-
     async def _submit(self, call: Call[R]) -> Run[R]:
         store = await self._core.connection.get()
 
@@ -127,7 +119,7 @@ class Submitter(Submits):
             (command,) = await self._commands([call], store)
             return await store.apply(command)
 
-        return self._run(call, await patiently(send, SUBMIT_SECONDS))
+        return self._run(call, await retry_while_away(send, SUBMIT_SECONDS))
 
     async def _submit_many(self, calls: list[Call[R]]) -> list[Run[R]]:
         store = await self._core.connection.get()
@@ -146,7 +138,7 @@ class Submitter(Submits):
         return runs
 
     async def _commands(self, calls: Sequence[Call[Any]], store: Commands) -> list[CreateExecution]:
-        """Return what is sent for some calls, after one lookup of all kinds that are only known by name."""
+        """Return the commands of some calls, after one lookup of all kinds that are known by name only."""
         named = {(each.command.namespace, each.command.execution_kind) for each in calls if each.by_name}
         kinds = await self._core.kinds.find(store, sorted(named)) if named else {}
         return [
@@ -161,7 +153,7 @@ class Submitter(Submits):
 
 
 def _placed(call: Call[Any], store: Commands) -> CreateExecution:
-    """Say where the execution lives."""
+    """Return the command with a complete execution id, which names the partition."""
     command = call.command
     uuid, key = command.execution_id, command.idempotency_key
     place = (

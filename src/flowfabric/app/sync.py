@@ -1,4 +1,4 @@
-"""The app for code that is not async: Django, Flask, scripts. Everything runs on one event loop in a thread."""
+"""The app for code that is not async, such as Django, Flask and scripts: it runs an event loop in a thread."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Itera
 from contextlib import suppress
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overload
 
-from flowfabric.app.connection import Connection
+from flowfabric.app.connection import StoreConnection
 from flowfabric.app.run import Run
 from flowfabric.app.stream import StreamItem
-from flowfabric.app.submitter import Core, Submitter
+from flowfabric.app.submitter import AppCore, Submitter
 from flowfabric.app.views import AttemptStarted, Explanation, Frame, Status, Superseded
 from flowfabric.codecs import Duration
 from flowfabric.model.records import Event
 from flowfabric.worker.calls import Call
-from flowfabric.worker.context import Context
+from flowfabric.worker.context.context import Context
+from flowfabric.worker.context.sync_context import SyncContext
 from flowfabric.worker.options import Options, SubmitOptions, submit_options
-from flowfabric.worker.sync_context import SyncContext
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -28,9 +28,9 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Portal:
-    """An event loop in a thread of its own, into which other threads call. A process that was forked starts anew."""
+    """An event loop in a thread of its own, for calls from other threads. A forked process starts a new one."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: StoreConnection) -> None:
         self._connection = connection
         self._lock = threading.Lock()
         self._process = 0
@@ -38,7 +38,7 @@ class Portal:
         self._thread: threading.Thread | None = None
 
     def call(self, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
-        """Run something there and wait for it."""
+        """Run a coroutine on the event loop, and wait for its result."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -61,7 +61,7 @@ class Portal:
             return self._loop
 
     def close(self) -> None:
-        """End the thread."""
+        """Stop the thread."""
         with self._lock:
             loop, thread, self._loop = self._loop, self._thread, None
             if loop is None or thread is None or self._process != os.getpid():
@@ -72,7 +72,7 @@ class Portal:
 
 
 class SyncRun(Generic[R_co]):
-    """A run for code that is not async; see `Run`, whose methods these are."""
+    """The handle of a run for code that is not async, with the methods of `Run`."""
 
     def __init__(self, portal: Portal, run: Run[R_co]) -> None:
         self._portal = portal
@@ -81,30 +81,30 @@ class SyncRun(Generic[R_co]):
 
     @property
     def id(self) -> str:
-        """Names it everywhere, as `Run.id` does."""
+        """The id of the run, as `Run.id`."""
         return self._run.id
 
     def __repr__(self) -> str:
         return f"SyncRun({self.id!r})"
 
     def result(self, timeout: Duration | None = None) -> R_co:
-        """Wait for the end and return what the task returned."""
+        """Wait until the run has ended, and return the result of its task."""
         return self._portal.call(lambda: self._run.result(timeout))
 
     def status(self) -> Status:
-        """Say where it stands now."""
+        """Return the current status."""
         return self._portal.call(self._run.status)
 
     def explain(self) -> Explanation:
-        """Say why it does not go on now."""
+        """Return why the run makes no progress."""
         return self._portal.call(self._run.explain)
 
     def history(self) -> list[Event]:
-        """Return everything that happened to it."""
+        """Return every event of the run, in order."""
         return self._portal.call(self._run.history)
 
     def cancel(self, reason: str = "") -> None:
-        """End it, whatever it is doing."""
+        """Cancel the run in any state."""
         self._portal.call(lambda: self._run.cancel(reason))
 
     def signal(
@@ -118,7 +118,7 @@ class SyncRun(Generic[R_co]):
         key: str = "",
         within: Duration = 0,
     ) -> None:
-        """Send a signal to whatever the run waits for."""
+        """Send a signal to the run."""
         self._portal.call(
             lambda: self._run.signal(
                 name, payload, waitpoint=waitpoint, token=token, by=by, key=key, within=within
@@ -136,13 +136,13 @@ class SyncRun(Generic[R_co]):
         self._portal.call(lambda: self._run.reject(payload, by=by, waitpoint=waitpoint, within=within))
 
     def replay(self, *, keep_steps: bool = False, from_step: str = "", reason: str = "") -> None:
-        """Run it once more after its end."""
+        """Run an ended run again."""
         self._portal.call(lambda: self._run.replay(keep_steps=keep_steps, from_step=from_step, reason=reason))
 
     def stream(
         self, after: str = "", *, include_superseded: bool = False
     ) -> Iterator[Frame | AttemptStarted | Superseded]:
-        """Yield what the run emits, from the beginning or after a position, until it has ended."""
+        """Yield what the run emits, from the beginning or after a position, until the run has ended."""
         items = self._run.stream(after, include_superseded=include_superseded)
         try:
             while (item := self._portal.call(lambda: _next(items))) is not None:
@@ -160,14 +160,14 @@ async def _close(items: AsyncGenerator[Any]) -> None:
 
 
 class SyncFlowFabric:
-    """An app for code that is not async; see `FlowFabric`, whose methods these are.
+    """The app for code that is not async, with the methods of `FlowFabric`.
 
     ::
 
         print(app.sync.submit(review, "text").result(timeout="1m"))
     """
 
-    def __init__(self, core: Core, options: Options, portal: Portal | None = None) -> None:
+    def __init__(self, core: AppCore, options: Options, portal: Portal | None = None) -> None:
         self._core = core if portal is not None else core.on(core.connection.of_its_own())
         self._portal = portal or Portal(self._core.connection)
         self._submitter = Submitter(self._core, options)
@@ -200,17 +200,17 @@ class SyncFlowFabric:
     def submit(
         self, task: Callable[..., Any] | Call[Any] | str, /, *args: Any, **kwargs: Any
     ) -> SyncRun[Any]:
-        """Submit a call of a task and return the handle of its run."""
+        """Submit a call of a task to be run by a worker, and return its handle."""
         run: Run[Any] = self._portal.call(lambda: self._submitter.submit(task, *args, **kwargs))
         return SyncRun(self._portal, run)
 
     def submit_many(self, calls: Iterable[Call[R]]) -> list[SyncRun[R]]:
-        """Submit many calls, made with `app.call`, in few round trips."""
+        """Submit many calls of `app.call` in few round trips."""
         runs = self._portal.call(lambda: self._submitter.submit_many(calls))
         return [SyncRun(self._portal, run) for run in runs]
 
     def options(self, **options: Unpack[SubmitOptions]) -> SyncFlowFabric:
-        """Say something else for some submissions than their tasks do; see `FlowFabric.options`."""
+        """Return a submitter whose options override those of the tasks; see `FlowFabric.options`."""
         return SyncFlowFabric(self._core, submit_options(options), self._portal)
 
     @overload
@@ -221,11 +221,11 @@ class SyncFlowFabric:
     def run(self, execution_id: str, /) -> SyncRun[Any]: ...
 
     def run(self, execution_id: str, task: Callable[..., Any] | None = None, /) -> SyncRun[Any]:
-        """Return the handle of a run by its id; the task says of which type its result is."""
+        """Return the handle of a run by its id. The task determines the type of the result."""
         return SyncRun(self._portal, self._core.run(execution_id, task))
 
     def close(self) -> None:
-        """Close the store and end the thread; both start again when they are needed again."""
+        """Close the store and stop the thread. The next use starts both again."""
         with suppress(RuntimeError):
             self._portal.call(self._core.connection.close)
         self._portal.close()

@@ -1,4 +1,4 @@
-"""Functions that were declared as tasks: how they are called, and under which names they are known."""
+"""The tasks of an app: their definitions, and how a worker calls them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ from flowfabric.codecs import Codec, Signature
 from flowfabric.codecs.signature import hints_of
 from flowfabric.model import checks
 from flowfabric.model.errors import invalid
-from flowfabric.worker.context import Context
+from flowfabric.model.kinds import DEFAULT_LANE
+from flowfabric.worker.context.context import Context
+from flowfabric.worker.context.sync_context import SyncContext
 from flowfabric.worker.handlers import Executor, Handler
 from flowfabric.worker.options import Options
-from flowfabric.worker.sync_context import SyncContext
-
-DEFAULT_LANE = "default"
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
-    """One task as its author declared it."""
+class TaskDefinition:
+    """A task as `@app.task` declared it."""
 
     kind: str
     function: Callable[..., Any]
@@ -34,7 +33,7 @@ class Declared:
     policy: bytes
 
     def handler(self, factories: Mapping[type, Factory]) -> Handler:
-        """Say how a worker calls it; parameters of types that are provided are no arguments."""
+        """Return how a worker calls the task. Parameters of provided types are not arguments."""
         hints = hints_of(self.function)
         parameters = inspect.signature(self.function).parameters
         contexts = {name: _context_of(hints.get(name)) for name in parameters}
@@ -65,7 +64,7 @@ class Declared:
         )
 
     def _check_hints(self, parameters: Mapping[str, inspect.Parameter]) -> None:
-        """A context without a type would be taken for an argument."""
+        """Refuse a context without a type, which would be taken for an argument."""
         first = next(iter(parameters.values()), None)
         if first is not None and first.name in {"ctx", "context"} and first.annotation is first.empty:
             kind = "Context" if self.executor == "loop" else "SyncContext"
@@ -86,7 +85,7 @@ class Declared:
 
 
 def _context_of(hint: Any) -> Any:
-    """Say which context a parameter asks for, also as `ctx: Context | None = None`; none, if it does not."""
+    """Return which context a parameter asks for, also as `ctx: Context | None = None`; None if it does not."""
     kinds = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
     return next((kind for kind in kinds if kind in (Context, SyncContext)), None)
 
@@ -96,16 +95,16 @@ def _is_key(type_: Any, factories: Mapping[type, Factory]) -> bool:
 
 
 class Registry:
-    """All tasks of an app, by kind and by function."""
+    """The tasks of an app, by kind and by function, and the factories of their dependencies."""
 
     def __init__(self) -> None:
-        self.by_kind: dict[str, Declared] = {}
+        self.by_kind: dict[str, TaskDefinition] = {}
         self.factories: dict[type, Factory] = {}
-        self._by_function: dict[Callable[..., Any], Declared] = {}
+        self._by_function: dict[Callable[..., Any], TaskDefinition] = {}
         self._handlers: dict[str, Handler] = {}
 
-    def add(self, task: Declared) -> None:
-        """Take a task in; a second one of the same kind is refused."""
+    def add(self, task: TaskDefinition) -> None:
+        """Add a task; raise if its kind or function is taken."""
         known = self.by_kind.get(task.kind)
         if known is not None:
             where = f"{known.function.__module__}.{known.function.__qualname__}"
@@ -119,14 +118,14 @@ class Registry:
         self._by_function[task.function] = task
 
     def provide(self, type_: type, factory: Factory) -> None:
-        """Take a factory in; handlers that were described before are described anew."""
+        """Add a factory, and discard handlers that were made without it."""
         if type_ in self.factories:
             raise invalid("type", f"{type_.__qualname__} is provided already")
         self.factories[type_] = factory
         self._handlers.clear()
 
-    def find(self, function: Callable[..., Any]) -> Declared:
-        """Return the task that a function is."""
+    def find(self, function: Callable[..., Any]) -> TaskDefinition:
+        """Return the task of a function; raise `UnknownTask` if it has none."""
         if inspect.iscoroutine(function):
             function.close()  # it was never going to be awaited
             name = function.__qualname__
@@ -144,20 +143,20 @@ class Registry:
             raise UnknownTask(f"{name} is no task of this app: put @app.task over it")
         return found
 
-    def handler(self, task: Declared) -> Handler:
-        """Say how a task is called."""
+    def handler(self, task: TaskDefinition) -> Handler:
+        """Return how a worker calls a task."""
         found = self._handlers.get(task.kind)
         if found is None:
             found = self._handlers[task.kind] = task.handler(self.factories)
         return found
 
     def handlers(self) -> dict[str, Handler]:
-        """Say how every task is called, by kind."""
+        """Return how a worker calls each task, by kind."""
         return {kind: self.handler(task) for kind, task in self.by_kind.items()}
 
 
 def kind_of(function: Callable[..., Any], name: str, version: int) -> str:
-    """Name a task: the function's name, and its version from the second one on."""
+    """Return the kind of a task: the name of its function, and its version unless that is 1."""
     plain = name or getattr(function, "__name__", "")
     if plain == "<lambda>" or not plain:
         raise invalid("name", "a function without a name of its own needs one: @app.task(name=…)")

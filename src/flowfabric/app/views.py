@@ -1,4 +1,4 @@
-"""A run as its users see it: where it stands, why it does not go on, and what it streams."""
+"""What a run shows its users: status, explanation, and the items of its stream."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from flowfabric.model.state import TERMINAL_STATES, Eligibility, Phase, Public
 
 
 class Status(Struct, frozen=True):
-    """Where a run stands. Times are milliseconds since 1970, 0 while there is none."""
+    """The status of a run. Times are milliseconds since 1970; 0 means not yet."""
 
     execution_id: str
     """The id of the run."""
     kind: str
-    """The name of its task, with its version from the second one on."""
+    """The kind of its task: `review`, or `review@2` for version 2."""
     state: Public
     """`waiting`, `delayed`, `active`, `suspended`, `completed`, `failed`, `cancelled`, `expired`, …"""
     lane: str
-    """The queue that it came through."""
+    """The lane in which it waits for a worker."""
     namespace: str
     """The namespace of the app that submitted it."""
     priority: int
     """From 0 to 9000."""
     tags: dict[str, str]
-    """What it can be found by."""
+    """The tags to find it by."""
     attempt: int
-    """Counts from 0; -1 before the first."""
+    """The number of the current attempt, from 0; -1 before the first."""
     retries: int
-    """How many attempts have failed and were tried again."""
+    """How many failed attempts were retried."""
     worker: str
-    """Who works on it now, or worked on it last."""
+    """The worker instance that runs it now, or ran it last."""
     progress: int | None
-    """Per cent, as the handler says."""
+    """The progress that the handler reported, in per cent."""
     message: str
-    """What it does, as the handler says."""
+    """The message that the handler reported with its progress."""
     created_at: int
     """When it was submitted."""
     started_at: int
@@ -52,41 +52,52 @@ class Status(Struct, frozen=True):
     reason: str
     """Why it failed or was cancelled."""
     category: str
-    """What kind of failure it was: `handler_error`, `timeout`, `invalid_input`, …"""
+    """The kind of failure: `handler_error`, `timeout`, `invalid_input`, …"""
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more happens by itself."""
+        """Whether the run has ended."""
         return self.state in TERMINAL_STATES
 
 
 def status_of(run: Execution) -> Status:
-    """Show a record."""
+    """Return the status of an execution."""
     return Status(
-        execution_id=run.execution_id, kind=run.execution_kind, state=run.public_state, lane=run.lane_id,
-        namespace=run.namespace, priority=run.priority, tags=dict(run.tags), attempt=run.attempt.index,
-        retries=run.retry_count, worker=run.current_worker_instance_id or run.attempt.worker_instance_id,
-        progress=run.progress_pct if run.progress_pct >= 0 else None, message=run.progress_message,
-        created_at=run.created_at, started_at=run.started_at, ended_at=run.completed_at,
-        reason=run.failure_reason or run.cancellation_reason, category=run.failure_category,
-    )  # fmt: skip
+        execution_id=run.execution_id,
+        kind=run.execution_kind,
+        state=run.public_state,
+        lane=run.lane_id,
+        namespace=run.namespace,
+        priority=run.priority,
+        tags=dict(run.tags),
+        attempt=run.attempt.index,
+        retries=run.retry_count,
+        worker=run.current_worker_instance_id or run.attempt.worker_instance_id,
+        progress=run.progress_pct if run.progress_pct >= 0 else None,
+        message=run.progress_message,
+        created_at=run.created_at,
+        started_at=run.started_at,
+        ended_at=run.completed_at,
+        reason=run.failure_reason or run.cancellation_reason,
+        category=run.failure_category,
+    )
 
 
 class Explanation(Struct, frozen=True):
-    """Why a run does not go on, as far as the engine knows; as text it is one line."""
+    """Why a run makes no progress, as far as the engine knows; `str` gives one line."""
 
     execution_id: str
     """The id of the run."""
     state: Public
-    """Where it stands."""
+    """Its public state."""
     runnable: bool
-    """Whether it runs, or the next worker that asks may take it."""
+    """Whether it runs, or can be claimed now."""
     because: tuple[Because, ...]
-    """What it waits for; each has a `reason` for programs and a `detail` for people."""
+    """What it waits for; each item has a `reason` for programs and a `detail` for people."""
     live_workers: int
-    """How many workers of its lane give signs of life."""
+    """How many workers of its lane have sent a heartbeat recently."""
     lane_paused: bool
-    """Whether its lane gives out no work."""
+    """Whether its lane is paused."""
 
     def __str__(self) -> str:
         reasons = "; ".join(each.detail for each in self.because)
@@ -94,7 +105,7 @@ class Explanation(Struct, frozen=True):
 
 
 def explanation_of(described: Description) -> Explanation:
-    """Say what is known."""
+    """Return the explanation of a described execution."""
     run = described.run
     because = described.because
     if run.lifecycle_phase is Phase.TERMINAL:
@@ -112,30 +123,30 @@ def explanation_of(described: Description) -> Explanation:
 
 
 class Frame(Struct, frozen=True):
-    """One piece of a run's stream."""
+    """One frame of the stream of a run."""
 
     attempt: int
-    """Which attempt wrote it, from 0."""
+    """The attempt that emitted it, from 0."""
     id: str
-    """Its place in the stream of that attempt."""
+    """Its id in the stream of that attempt."""
     type: str
-    """What the handler called it."""
+    """The frame type that the handler gave it."""
     payload: bytes
-    """What was emitted, as it is stored."""
+    """The payload as it is stored."""
     encoding: str
     """`utf8` for text, `json` for values, `bytes` for bytes, or the name of a codec."""
     at: int
     """When it was emitted, in milliseconds since 1970."""
     correlation_id: str = ""
-    """What the handler says that it belongs to."""
+    """The correlation id that the handler gave it."""
     lease_epoch: int = 0
-    """The lease under which it was emitted; it grows each time the handler runs again."""
+    """The epoch of the lease under which it was emitted; it grows each time the handler runs again."""
     step: str = ""
-    """The durable step in which it was emitted; empty: outside of any."""
+    """The durable step in which it was emitted; empty outside of steps."""
 
     @property
     def position(self) -> str:
-        """Where a later reader goes on: `run.stream(after=frame.position)`."""
+        """Where to resume reading: `run.stream(after=frame.position)`."""
         return f"{self.attempt}.{self.id}"
 
     @property
@@ -150,29 +161,29 @@ class Frame(Struct, frozen=True):
 
 
 class Superseded(Struct, frozen=True):
-    """Frames that count no more, because the handler runs again and emits anew: take them off the screen.
+    """Frames that are no longer valid because the handler runs again and emits again: remove them from the screen.
 
-    It comes before the first of the frames that replace them. What was emitted inside a stored step stays, because the
-    handler passes that step.
+    It precedes the first of the frames that replace them. Frames that were emitted inside a stored step stay valid,
+    because the handler does not run that step again.
     """
 
     attempt: int
-    """Which attempt emitted them, from 0."""
+    """The attempt that emitted them, from 0."""
     lease_epoch: int
-    """The lease under which they were emitted."""
+    """The epoch of the lease under which they were emitted."""
     first: str
-    """The id of the first of them; `start` if all earlier attempts are superseded, too (after a replay)."""
+    """The id of the first of them; `start` if all earlier attempts are superseded too (after a replay)."""
     last: str
-    """The id of the last of them; `end` if all earlier attempts are superseded, too (after a replay)."""
+    """The id of the last of them; `end` if all earlier attempts are superseded too (after a replay)."""
     by_epoch: int
-    """The lease that replaces them."""
+    """The epoch of the lease whose frames replace them."""
     kept_steps: tuple[str, ...]
-    """What was emitted inside these steps stays."""
+    """Frames that were emitted inside these steps stay valid."""
     position: str
-    """Where a later reader goes on."""
+    """Where to resume reading."""
 
     def covers(self, frame: Frame) -> bool:
-        """Whether a frame that was shown is one of them."""
+        """Return True if the frame is one of them."""
         if frame.step in self.kept_steps:
             return False
         if self.first == "start":
@@ -182,10 +193,10 @@ class Superseded(Struct, frozen=True):
 
 
 class AttemptStarted(Struct, frozen=True):
-    """From here on the stream is that of another attempt; a `Superseded` before it says what counts no more."""
+    """The stream continues with another attempt; a `Superseded` before it says which frames are no longer valid."""
 
     attempt: int
-    """Counts from 0."""
+    """The number of the attempt, from 0."""
     kind: str = ""
     """`initial`, `retry`, `reclaim` or `replay`."""
     reason: str = ""
@@ -193,28 +204,40 @@ class AttemptStarted(Struct, frozen=True):
 
     @property
     def position(self) -> str:
-        """Where a later reader goes on: at the first frame of this attempt."""
+        """Where to resume reading: at the first frame of this attempt."""
         return f"{self.attempt}.0-0"
 
 
 def frame_of(view: FrameView, attempt: int) -> Frame:
-    """Show a stored frame."""
+    """Return the public view of a stored frame."""
     frame = view.frame
     return Frame(
-        attempt=attempt, id=view.entry_id, type=frame.frame_type, payload=frame.payload, encoding=frame.encoding,
-        at=frame.ms, correlation_id=frame.correlation_id, lease_epoch=frame.lease_epoch, step=frame.step,
-    )  # fmt: skip
+        attempt=attempt,
+        id=view.entry_id,
+        type=frame.frame_type,
+        payload=frame.payload,
+        encoding=frame.encoding,
+        at=frame.ms,
+        correlation_id=frame.correlation_id,
+        lease_epoch=frame.lease_epoch,
+        step=frame.step,
+    )
 
 
 def superseded_of(found: model.Superseded, position: str) -> Superseded:
-    """Show what is superseded."""
+    """Return the public view of superseded frames."""
     return Superseded(
-        attempt=found.attempt_index, lease_epoch=found.lease_epoch, first=found.first, last=found.last,
-        by_epoch=found.by_epoch, kept_steps=found.kept_steps, position=position,
-    )  # fmt: skip
+        attempt=found.attempt_index,
+        lease_epoch=found.lease_epoch,
+        first=found.first,
+        last=found.last,
+        by_epoch=found.by_epoch,
+        kept_steps=found.kept_steps,
+        position=position,
+    )
 
 
 def start_of(attempt: Attempt, before: Attempt | None) -> AttemptStarted:
-    """Show the beginning of an attempt."""
+    """Return the stream item for the start of an attempt."""
     reason = attempt.lineage_reason or (before.failure_reason if before is not None else "")
     return AttemptStarted(attempt=attempt.index, kind=attempt.kind, reason=reason)

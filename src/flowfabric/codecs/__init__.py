@@ -1,4 +1,4 @@
-"""How values become bytes and back, how arguments find their parameters, and how durations are written."""
+"""Encoding values, binding arguments to parameters, and parsing durations."""
 
 from flowfabric.codecs.durations import Duration, millis, seconds
 from flowfabric.codecs.signature import Signature

@@ -21,7 +21,7 @@ _HELP: Final = "write seconds as a number, a timedelta, or text such as 500ms, 3
 
 
 def millis(value: Duration, field: str = "duration") -> int:
-    """Return a duration in whole milliseconds; the refusal names the field."""
+    """Return a duration in whole milliseconds; an error names the field."""
     found = _text(value.strip(), field) if isinstance(value, str) else _number(value, field)
     if not math.isfinite(found) or not 0 <= found <= MAX_INT:
         raise invalid(field, f"{value!r} is out of range: a duration is not negative, and finite")
@@ -29,7 +29,7 @@ def millis(value: Duration, field: str = "duration") -> int:
 
 
 def seconds(value: Duration, field: str = "duration") -> float:
-    """Return a duration in seconds; the refusal names the field."""
+    """Return a duration in seconds; an error names the field."""
     return millis(value, field) / 1_000
 
 

@@ -1,6 +1,6 @@
-"""How arguments travel: an object keyed by the names of parameters, which any language can write.
+"""Encoding the arguments of a call as an object keyed by parameter names, which any language can write.
 
-What is no such object binds whole to the first parameter; a sole `bytes` parameter is the raw input.
+Any other input is bound as a whole to the first parameter; a single `bytes` parameter takes the raw input.
 """
 
 from __future__ import annotations
@@ -30,18 +30,20 @@ from flowfabric.model.errors import InvalidInput, invalid
 
 _ABSENT: Final = object()
 _FEW: Final = 10
-"""How many unknown names a refusal tells."""
+"""How many unknown names an error lists."""
 _NO_OBJECT: Final = "got `object`"
 _SIMPLE: Final = (str, int, bool, NoneType)
-_NAMED: Final = frozenset({
-    inspect.Parameter.POSITIONAL_ONLY,
-    inspect.Parameter.POSITIONAL_OR_KEYWORD,
-    inspect.Parameter.KEYWORD_ONLY,
-})  # fmt: skip
+_NAMED: Final = frozenset(
+    {
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        inspect.Parameter.KEYWORD_ONLY,
+    }
+)
 
 
 class Signature:
-    """The parameters of a function that travel, with their types.
+    """The parameters of a function that a caller supplies, with their types.
 
     ::
 
@@ -53,7 +55,7 @@ class Signature:
     def __init__(self, function: Callable[..., Any], skip: Collection[str], codec: Codec) -> None:
         self.name: str = getattr(function, "__qualname__", repr(function))
         self._parameters = inspect.signature(function).parameters
-        """All of the function, by name."""
+        """All parameters of the function, by name."""
         parameters = {name: each for name, each in self._parameters.items() if name not in skip}
         for each in parameters.values():
             if each.kind not in _NAMED:
@@ -61,9 +63,9 @@ class Signature:
                 raise TypeError(f"{self.name}: {problem}: name every parameter")
         types = hints_of(function)
         self.types: dict[str, Any] = {each: types.get(each, Any) for each in parameters}
-        """By name, those that travel, in the order of the function."""
+        """The types of the parameters that a caller supplies, in the order of the function."""
         self._plain = {name: _plain(type_) for name, type_ in self.types.items()}
-        """The types of values that certainly fit, by name; none: any value does."""
+        """The types whose values certainly fit, by name; None if any value does."""
         self._codec = codec
         self._names = tuple(parameters)
         self._places = tuple(
@@ -82,13 +84,13 @@ class Signature:
     def of(
         cls, function: Callable[..., Any], *, skip: Collection[str] = (), codec: Codec = JSON
     ) -> Signature:
-        """Read the parameters of a function; those to skip are given by somebody else (context, dependencies)."""
+        """Read the parameters of a function, except those to skip: context and dependencies."""
         return cls(function, skip, codec)
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[bytes, str]:
-        """Write the arguments of a call; return the bytes and the name of their encoding.
+        """Encode the arguments of a call; return the bytes and the name of their encoding.
 
-        Arguments of other types than the parameters' are refused.
+        Raises `InvalidInput` for arguments that do not fit the types of their parameters.
         """
         given = self._given(args, kwargs)
         if self._raw:
@@ -109,7 +111,7 @@ class Signature:
         return data, self._codec.name
 
     def unbind(self, data: bytes, encoding: str) -> dict[str, Any]:
-        """Read the arguments of a call by name; what is not given and has a default is left out."""
+        """Decode the arguments of a call by name; those that are left to their defaults are left out."""
         if self._raw:
             return {self._names[0]: data}
         if not data:
@@ -128,7 +130,7 @@ class Signature:
         return {name: value for name, value in values.items() if value is not _ABSENT}
 
     def order(self, values: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """Arrange all values of a call, the skipped parameters' too, as Python wants them: by place and by name."""
+        """Return all values of a call, those of skipped parameters too, as positional and keyword arguments."""
         if not self._nameless:
             return [], values
         named = dict(values)
@@ -163,7 +165,7 @@ class Signature:
         return schema | ({"$defs": components} if components else {})
 
     def _given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Put names to the arguments of a call."""
+        """Return the arguments of a call by name."""
         if not kwargs and len(args) == len(self._names) == len(self._places):
             return dict(zip(self._names, args, strict=True))
         if len(args) > len(self._places):
@@ -177,7 +179,7 @@ class Signature:
         return self._with_names({**given, **kwargs})
 
     def _with_names(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Refuse names that are unknown, and the lack of those that are required."""
+        """Return the arguments; raise `InvalidInput` for unknown names and for missing required ones."""
         if given.keys() <= self.types.keys() and given.keys() >= self._required:
             return given
         unknown = [name for name in given if name not in self.types]
@@ -191,7 +193,7 @@ class Signature:
         raise invalid(unknown[0], f"{problem}; missing: {', '.join(missing)}" if missing else problem)
 
     def _otherwise(self, data: bytes, encoding: str, fault: DecodeFault | None) -> dict[str, Any]:
-        """Read arguments that are no object of the right names and types: the whole is the first, or it is refused."""
+        """Decode an input that is not an object of the right names and types: as the first parameter, or raise."""
         value = self._read(data, encoding, Any, self._names[0] if self._names else "input")
         if isinstance(value, dict) and not self.types.keys().isdisjoint(value):
             self._with_names(value)
@@ -212,7 +214,7 @@ class Signature:
             raise
 
     def _refuse_names(self, given: dict[str, Any], whole: InvalidInput) -> None:
-        """Refuse an object for its names, and say why it is not the first parameter itself if it could be one."""
+        """Raise for an object with wrong names; also say why it does not fit the first parameter, if it might."""
         try:
             self._with_names(given)
         except InvalidInput as error:
@@ -229,7 +231,7 @@ class Signature:
             raise invalid(f"{name}{inside}{fault.path}", fault.text) from fault
 
     def _unwritable(self, given: Mapping[str, Any], fault: EncodeFault) -> InvalidInput:
-        """Find out which argument cannot be written."""
+        """Return an error that names the argument that cannot be encoded."""
         for name, value in given.items():
             try:
                 encode_with(self._codec, value)
@@ -238,7 +240,7 @@ class Signature:
         return InvalidInput(str(fault))
 
     def _arguments(self) -> type[msgspec.Struct]:
-        """Build the type that all arguments together are read as: one pass decodes and checks them."""
+        """Return the struct type of all arguments, which are decoded and checked in one pass."""
         optional = [name for name in self._names if name not in self._required]
         fields: list[Any] = [(name, self.types[name]) for name in self._names if name in self._required]
         fields += [(name, self.types[name], _ABSENT) for name in optional]
@@ -268,7 +270,7 @@ def _has_schema(type_: Any) -> bool:
 
 
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the annotations of a function as types."""
+    """Return the evaluated annotations of a function."""
     try:
         return get_type_hints(function, include_extras=True)
     except NameError as error:
@@ -283,7 +285,7 @@ def _is_bytes(type_: Any) -> bool:
 
 
 def _plain(type_: Any) -> tuple[type, ...] | None:
-    """Name the types whose values fit a parameter without a closer look; none: those of any type do."""
+    """Return the simple types whose values fit a parameter without a check; None if any value fits."""
     if type_ is Any:
         return None
     types = get_args(type_) if get_origin(type_) in {Union, UnionType} else (type_,)

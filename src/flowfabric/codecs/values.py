@@ -1,7 +1,7 @@
-"""Values as bytes: JSON by default, `bytes` as they are, anything else by a codec of the user's.
+"""Encoding values as bytes: JSON by default, `bytes` unchanged, anything else by a codec of the user.
 
-JSON knows dataclasses, msgspec structs, TypedDicts, enumerations, dates, UUIDs and the like, and pydantic models by
-what they can do (`model_validate_json`, `model_dump`), so that pydantic is never imported here.
+JSON supports dataclasses, msgspec structs, TypedDicts, enumerations, dates, UUIDs and the like. Pydantic models are
+recognised by their methods (`model_validate_json`, `model_dump`), so that pydantic is never imported here.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any, Final, Protocol, get_args, get_origin
 import msgspec
 
 BYTES: Final = "bytes"
-"""The encoding of what is kept as it came."""
+"""The encoding of values that are stored unchanged."""
 RAW: Final = (bytes, bytearray, memoryview)
-"""What is written so."""
+"""The types with that encoding."""
 
 _PLACE: Final = re.compile(r"^(?P<text>.*?)(?: - at (?:key in )?`\$?(?P<path>[^`]*)`)?$", re.DOTALL)
 
 
 class DecodeFault(Exception):
-    """Bytes do not fit the type that was asked for; `path` says where, and is empty for the whole value."""
+    """Bytes do not decode to the requested type. `path` is where; empty for the whole value."""
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
@@ -31,13 +31,13 @@ class DecodeFault(Exception):
 
 
 class EncodeFault(Exception):
-    """A value cannot be written; the text says why, and what would do."""
+    """A value cannot be encoded; the message says why, and which types can."""
 
 
 class Codec(Protocol):
-    """How values become bytes and back. Its name is stored beside the bytes, so that any reader knows what they are.
+    """Encodes values as bytes and decodes them. Its name is stored with the bytes, as their encoding.
 
-    A codec for whole programs is given to `FlowFabric(codec=…)`::
+    Pass a codec for a whole program to `FlowFabric(codec=…)`::
 
         class Pickled:
             name = "pickle"
@@ -48,17 +48,17 @@ class Codec(Protocol):
 
     @property
     def name(self) -> str:
-        """What is stored as the encoding."""
+        """The name that is stored as the encoding."""
 
     def encode(self, value: Any) -> bytes:
-        """Write a value."""
+        """Encode a value."""
 
     def decode(self, data: bytes, type_: Any) -> Any:
-        """Read a value of a type; a codec that minds no types may return what it likes."""
+        """Decode a value of a type; a codec may ignore the type."""
 
 
 def _dump(value: Any) -> Any:
-    """Turn what msgspec does not know into what it knows."""
+    """Convert a value that msgspec does not support to one that it does."""
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     raise TypeError(
@@ -71,19 +71,19 @@ _ENCODER: Final = msgspec.json.Encoder(enc_hook=_dump)
 
 
 class JsonCodec:
-    """JSON through msgspec, which checks types while it reads."""
+    """JSON through msgspec, which checks types while it decodes."""
 
     name = "json"
 
     def encode(self, value: Any) -> bytes:
-        """Write a value as JSON."""
+        """Encode a value as JSON."""
         try:
             return _ENCODER.encode(value)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise EncodeFault(str(error)) from error
 
     def decode(self, data: bytes, type_: Any) -> Any:
-        """Read JSON as a value of the type."""
+        """Decode JSON as a value of the type."""
         try:
             return _decoder_of(type_).decode(data)
         except msgspec.ValidationError as error:
@@ -103,7 +103,7 @@ def encode_value(value: Any, codec: Codec = JSON) -> tuple[bytes, str]:
 
 
 def encode_with(codec: Codec, value: Any) -> bytes:
-    """Write a value with a codec, whatever a codec of the user's may raise."""
+    """Encode a value with a codec; raise `EncodeFault` for any error of a user's codec."""
     try:
         return codec.encode(value)
     except EncodeFault:
@@ -113,7 +113,7 @@ def encode_with(codec: Codec, value: Any) -> bytes:
 
 
 def decode_value(data: bytes, encoding: str, type_: Any = Any, codec: Codec = JSON) -> Any:
-    """Return the value that bytes of an encoding mean. Without an encoding they are what the type suggests."""
+    """Decode bytes of an encoding. Without an encoding, the type decides between bytes and the codec."""
     if encoding == BYTES or (not encoding and type_ is bytes):
         return data
     if encoding and encoding != codec.name:
@@ -130,12 +130,12 @@ def decode_value(data: bytes, encoding: str, type_: Any = Any, codec: Codec = JS
 
 
 def check_type(type_: Any) -> None:
-    """Refuse a type that JSON cannot be read as, with a `TypeError` that says why."""
+    """Raise `TypeError` if JSON cannot be decoded as a type."""
     _decoder_of(type_)
 
 
 def fault_of(error: msgspec.ValidationError) -> DecodeFault:
-    """Take msgspec's sentence apart: what is wrong, and where."""
+    """Split the message of msgspec into the problem and its path."""
     found = _PLACE.match(str(error))
     assert found is not None, "the pattern takes any text"
     return DecodeFault((found["path"] or "").removeprefix("."), found["text"])
@@ -156,7 +156,7 @@ def _kept_decoder(type_: Any) -> msgspec.json.Decoder[Any]:
 
 
 def _load(type_: Any, value: Any) -> Any:
-    """Turn what msgspec has read into a type that it does not know."""
+    """Convert a decoded value to a type that msgspec does not support."""
     if type_ is object:
         return value
     if (get_origin(type_) or type_) is Iterable:
@@ -176,7 +176,7 @@ def _load(type_: Any, value: Any) -> Any:
 
 
 def _first_of(error: ValueError) -> str:
-    """Say in one line what pydantic says in several."""
+    """Return the first error of pydantic in one line."""
     errors = getattr(error, "errors", None)
     if not callable(errors) or not (found := errors()):
         return str(error)

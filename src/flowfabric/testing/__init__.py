@@ -1,4 +1,4 @@
-"""What users' tests import: an app in memory, a clock that jumps, workers that die on request, and assertions.
+"""Test tools for users: a lab with an app in memory, a controllable clock, workers that crash, and assertions.
 
 ::
 
@@ -12,8 +12,8 @@
 """
 
 from flowfabric.testing.clock import Clock
+from flowfabric.testing.driver import StillRunning
 from flowfabric.testing.lab import Lab
-from flowfabric.testing.rounds import StillRunning
 from flowfabric.testing.sync import SyncClock, SyncLab
 
 __all__ = ["Clock", "Lab", "StillRunning", "SyncClock", "SyncLab"]

@@ -1,4 +1,4 @@
-"""The time of a lab: it stands still until a test moves it."""
+"""The clock of a lab, which a test moves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ START: Final = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 class Clock:
-    """Moves only when it is told to: `await lab.clock.advance("1d")`."""
+    """A clock that moves only on request: `await lab.clock.advance("1d")`."""
 
     def __init__(self, start: datetime, travel: Callable[[int], Awaitable[None]]) -> None:
         self.ms: int = round(start.timestamp() * 1_000)
@@ -20,18 +20,18 @@ class Clock:
         self._travel = travel
 
     def __call__(self) -> int:
-        """Return milliseconds since 1970, as stores ask for them."""
+        """Return milliseconds since 1970, as the clock of a store."""
         return self.ms
 
     @property
     def now(self) -> datetime:
-        """The present, in UTC."""
+        """The current time of the lab, in UTC."""
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=self.ms)
 
     async def advance(self, duration: Duration) -> None:
-        """Move on, and stop on the way at everything that falls due: retries, sleeps, timeouts, leases, retention.
+        """Advance the clock, stopping at everything that falls due: retries, sleeps, timeouts, leases, retention.
 
-        Handlers that become runnable are waited for at each stop; those that run already when it is called are not,
-        but their leases are renewed, as by a worker that lives.
+        Each stop waits for the handlers that become runnable. Handlers that are running already when this is called are
+        not waited for, but their leases are renewed, as by a live worker.
         """
         await self._travel(self.ms + millis(duration))

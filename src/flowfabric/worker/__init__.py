@@ -1,8 +1,13 @@
-"""Running handlers: claiming, renewing, steps, waits, executors, and the low level for loops written by hand."""
+"""Workers: the runtime that runs handlers, their contexts, and the low-level API for worker loops of your own."""
 
-from flowfabric.worker.bridge import verify_and_deliver
-from flowfabric.worker.context import Context
-from flowfabric.worker.durable_calls import Child, WithOptions
+from flowfabric.worker.claimed_task import ClaimedTask
+from flowfabric.worker.context.children import Child
+from flowfabric.worker.context.context import Context
+from flowfabric.worker.context.durable_calls import WithOptions
+from flowfabric.worker.context.sync_context import SyncContext
+from flowfabric.worker.context.sync_durable_calls import SyncChild, SyncWithOptions
+from flowfabric.worker.context.waits import Signal, Waitpoint
+from flowfabric.worker.external_signals import verify_and_deliver
 from flowfabric.worker.faults import (
     LeaseLost,
     Permanent,
@@ -15,10 +20,6 @@ from flowfabric.worker.faults import (
 from flowfabric.worker.handlers import Handler, Resolver, WorkerSettings
 from flowfabric.worker.layers import CircuitBreaker, Layer, Metrics, RateLimit, Sink, Tracing
 from flowfabric.worker.runtime import Runtime
-from flowfabric.worker.sync_context import SyncContext
-from flowfabric.worker.sync_durable_calls import SyncChild, SyncWithOptions
-from flowfabric.worker.tasks import ClaimedTask
-from flowfabric.worker.waits import Signal, Waitpoint
 from flowfabric.worker.worker import Worker
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Calls of tasks that are ready to be submitted."""
+"""Prepared calls of tasks."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Call(Struct, Generic[R_co], frozen=True):
-    """One call of a task, ready to be submitted. Its id is chosen already, so that sending it twice creates one run."""
+    """A prepared call of a task. Its id is fixed, so that submitting it twice creates one run."""
 
     command: CreateExecution
-    """What will be sent, without its partition, which the store decides."""
+    """The command to send; the partition of its id is added when it is sent."""
     returns: Any
-    """The type of its result."""
+    """The type of the result."""
     codec: Codec | None = None
-    """How its result is read; none: as the app does."""
+    """The codec of the result; None for that of the app."""
     by_name: bool = False
-    """Whether what was left out comes from the kind that a worker has published; its lane is empty until then."""
+    """Whether the task is known by name only; options that are not set come from its published kind."""

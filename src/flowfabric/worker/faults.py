@@ -1,7 +1,7 @@
-"""What ends a handler besides returning: what it raises on purpose, and what is raised into it.
+"""Exceptions of handlers: those that they raise on purpose, and those that the worker raises into them.
 
-What the worker raises into a handler is a `BaseException`, so that `except Exception` in user code does not swallow
-it; those that interrupt are also `asyncio.CancelledError`, so that libraries clean up as they do when cancelled.
+The worker raises a `BaseException` into a handler, so that `except Exception` in user code does not swallow it.
+Interruptions are `asyncio.CancelledError`s, so that libraries clean up as they do when they are cancelled.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RETRY: Final = "retry"
 
 
 class Retry(Exception):
-    """Raise it to end this attempt and be tried again, as far as the retry policy allows.
+    """Raise it to end this attempt and retry, if the retry policy allows it.
 
     ::
 
@@ -28,22 +28,22 @@ class Retry(Exception):
     def __init__(self, reason: str = "retry", *, after: Duration | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
-        """What is kept as the reason of the failure."""
+        """The reason of the failure, which is stored."""
         self.after_ms = None if after is None else millis(after, "after")
-        """How long to wait; none: as the backoff of the task says."""
+        """How long to wait before the retry; None for the backoff of the task."""
 
 
 class Permanent(Exception):
-    """Raise it to fail for good, whatever the retry policy allows: `raise Permanent("no such customer")`."""
+    """Raise it to fail without a retry, whatever the retry policy: `raise Permanent("no such customer")`."""
 
     def __init__(self, reason: str = "permanent failure") -> None:
         super().__init__(reason)
         self.reason = reason
-        """What is kept as the reason of the failure."""
+        """The reason of the failure, which is stored."""
 
 
 class WaitTimeout(TimeoutError):
-    """Nobody answered in time: raised by `Context.wait_for_signal` with a `timeout`."""
+    """No signal arrived in time: raised by `Context.wait_for_signal` with a `timeout`."""
 
 
 class StepTimeout(TimeoutError):
@@ -51,13 +51,13 @@ class StepTimeout(TimeoutError):
 
 
 class StepMismatch(Exception):
-    """The handler asks for its steps in another order than the one in which they are stored."""
+    """The handler calls its steps in another order than the stored one."""
 
     def __init__(self, stored: tuple[str, ...], asked: tuple[str, ...]) -> None:
         self.stored = stored
         """The names of the steps in the order in which they were stored."""
         self.asked = asked
-        """The names that the handler has asked for now, in its order."""
+        """The names of the steps that the handler has called now, in its order."""
         super().__init__(
             f"step {len(asked)} of this run is stored as {stored[len(asked) - 1]!r}, and the handler now asks for "
             f"{asked[-1]!r}. Stored: {', '.join(stored)}. Asked: {', '.join(asked)}. "
@@ -70,7 +70,7 @@ class StepMismatch(Exception):
 
 
 class StepResultMismatch(Exception):
-    """The stored result of a step is not of the type that its function returns now."""
+    """The stored result of a step does not have the type that its function returns now."""
 
     def __init__(self, name: str, fault: str) -> None:
         self.name = name
@@ -85,38 +85,38 @@ class StepResultMismatch(Exception):
 
 
 class ProcessCrashed(Exception):
-    """The process of a handler ended without an answer."""
+    """The process of a handler ended without returning."""
 
 
 class RemoteError(Exception):
-    """What a handler raised in its process; the text is its traceback there."""
+    """The cause of an exception that a handler raised in another process; the text is its traceback there."""
 
 
 class InvalidArguments(Exception):
-    """The input does not fit the parameters of the handler, which was not run."""
+    """The input does not fit the parameters of the handler, so the handler was not called."""
 
 
 class Interrupted(asyncio.CancelledError):
-    """Base of what the worker raises into a handler that must stop now."""
+    """Base of the exceptions that the worker raises into a handler that must stop now."""
 
 
 class LeaseLost(Interrupted):
-    """The worker no longer holds this task: somebody else may run it already. Clean up, and change nothing more.
+    """The worker no longer holds this task, and another may run it already. Clean up, and change nothing more.
 
-    It is a kind of `asyncio.CancelledError`, so `except Exception` does not catch it.
+    It is an `asyncio.CancelledError`, so `except Exception` does not catch it.
     """
 
 
 class DeadlinePassed(Interrupted):
-    """The time of this attempt, of the whole run, or of a step in a thread is over; the engine decides what follows."""
+    """The attempt, the whole run, or a step in a thread has timed out. The engine decides what follows."""
 
 
 class Stopping(Interrupted):
-    """The worker stops, and the grace is over: the task goes back to be run by others."""
+    """The worker stops, and the grace period is over: the task is given back to other workers."""
 
 
-class Suspended(BaseException):
-    """Unwinds a handler whose lease was given back; it is run again from its top when its wait is over."""
+class HandlerSuspended(BaseException):
+    """Unwinds a handler that has given its lease back. It runs again from its beginning when its wait is over."""
 
 
 class TaskConsumed(Conflict):
@@ -134,18 +134,24 @@ class WorkerAtCapacity(ResourceExhausted):
 
 
 def is_loss(error: FlowFabricError) -> bool:
-    """Whether a refusal says that the lease is gone for good."""
+    """Return True if a refusal means that the lease is gone for good."""
     return error.code in _LOSSES
 
 
-_LOSSES = frozenset({
-    "stale_lease", "lease_expired", "lease_revoked", "execution_not_active", "execution_not_found",
-    "stale_owner_cannot_append",
-})  # fmt: skip
+_LOSSES = frozenset(
+    {
+        "stale_lease",
+        "lease_expired",
+        "lease_revoked",
+        "execution_not_active",
+        "execution_not_found",
+        "stale_owner_cannot_append",
+    }
+)
 
 
 def names_of(kind: type[BaseException]) -> tuple[str, ...]:
-    """Name a kind of exception as policies do: with its module, and alone where no builtin has the same name."""
+    """Return the names of an exception class in policies: with its module, and without, unless a builtin has it."""
     module, name = kind.__module__, kind.__qualname__
     if module == "builtins":
         return (name,)
@@ -154,5 +160,5 @@ def names_of(kind: type[BaseException]) -> tuple[str, ...]:
 
 
 def category_name(kind: type[BaseException]) -> str:
-    """Write a kind of exception into a policy. The main module has another name elsewhere, so it has none."""
+    """Return the name under which a policy stores an exception class; without `__main__`, which differs elsewhere."""
     return names_of(kind)[-1 if kind.__module__ == "__main__" else 0]

@@ -1,4 +1,4 @@
-"""What a worker is made of: handlers, what they depend on, and how much of everything it takes."""
+"""The parts of a worker that its user supplies: handlers, dependencies and settings."""
 
 from __future__ import annotations
 
@@ -12,76 +12,76 @@ from flowfabric.model.errors import FlowFabricError, invalid
 from flowfabric.model.limits import MAX_CAPABILITIES, MAX_LEASE_TTL_MS, MAX_NAME_BYTES, MIN_LEASE_TTL_MS
 
 LONGEST_WORKER_BYTES: Final = MAX_NAME_BYTES - 48
-"""Leaves room for what an instance id adds to the worker id: the process id and 128 random bits."""
+"""Leaves room for the process id and the 128 random bits that an instance id adds to the worker id."""
 
 Executor = Literal["loop", "thread", "process"]
-"""Where a handler runs: `async def` on the event loop, `def` in a thread, or in a process of its own."""
+"""Where a handler runs: an `async def` on the event loop, a `def` in a thread, either in a separate process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """A function that works on one kind of execution, and how to call it."""
+    """The function that runs one kind of execution, and how to call it."""
 
     kind: str
     """`review`, or `review@2` for its second version."""
     function: Callable[..., Any]
-    """As its author wrote it."""
+    """The function as it was written."""
     signature: Signature
-    """How the input becomes arguments: `Signature.of(function, skip=…)`."""
+    """Decodes the input into arguments: `Signature.of(function, skip=…)`."""
     context: str = ""
-    """The parameter that takes the `Context`; empty when there is none."""
+    """The parameter that takes the context; empty if there is none."""
     dependencies: Mapping[str, type] = field(default_factory=dict)
-    """Parameters that take what the worker has opened, by type."""
+    """Parameters that take dependencies, and their types."""
     returns: Any = Any
-    """The type of what it returns."""
+    """The type of its result."""
     executor: Executor = "loop"
     """`loop`, `thread` or `process`."""
     lane: str = "default"
-    """Where its work waits."""
+    """The lane in which its executions wait."""
     codec: Codec = JSON
-    """How its result is written."""
+    """The codec of its result."""
 
 
 class Resolver(Protocol):
-    """Opens what handlers depend on, once for each worker."""
+    """Opens the dependencies of handlers, once for each worker."""
 
     async def open(self) -> None:
-        """Open everything; called before the first task is claimed."""
+        """Open all dependencies; called before the first task is claimed."""
 
     def get(self, type_: type) -> Any:
-        """Return the one of a type."""
+        """Return the dependency of a type."""
 
     async def close(self) -> None:
-        """Close everything; called after the last handler has ended."""
+        """Close all dependencies; called after the last handler has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """How much a worker takes, and how long it holds it. Durations are seconds, or text such as `30s`."""
+    """The settings of a worker. Durations are seconds, or text such as `30s`."""
 
     lanes: tuple[str, ...] = ()
-    """Where it takes work from; none: the lanes of its handlers."""
+    """The lanes to claim from; empty for the lanes of its handlers."""
     concurrency: int = 16
     """How many handlers run at once."""
     prefetch: int = 0
-    """How many tasks it holds besides those that run, so that a free slot need not wait for a claim."""
+    """How many tasks to claim ahead of those that run, so that a free slot need not wait for a claim."""
     lease_ttl: Duration = "30s"
-    """How long the store waits for a worker that is silent; its lease is renewed three times in that time."""
+    """How long a lease lasts without renewal. A live worker renews it three times in that time."""
     grace: Duration = "10s"
-    """How long running handlers may go on after a stop before their leases are given back."""
+    """How long running handlers may continue after a stop before their leases are given back."""
     capabilities: tuple[str, ...] = ()
-    """What this worker is able to do; work that requires something else is left to others."""
+    """The capabilities of this worker. It does not claim work that requires others."""
     namespace: str = ""
-    """Only work of this namespace; empty means of any."""
+    """The namespace to claim from; empty for any."""
     worker_id: str = ""
-    """The name of the pool that this worker belongs to; empty: the name of the machine."""
+    """The name of the pool that this worker belongs to; empty for the host name."""
     claim_wait: Duration = "20s"
     """How long one claim waits for work."""
     heartbeat: Duration = "10s"
-    """How often the worker says that it lives."""
+    """How often the worker sends a heartbeat."""
 
     def checked(self) -> WorkerSettings:
-        """Refuse what no store would take, before work is waited for in vain; no concurrency at all counts as 1."""
+        """Return the settings with a concurrency of at least 1; raise `InvalidInput` if a store would refuse them."""
         whole("concurrency", self.concurrency)
         whole("prefetch", self.prefetch)
         if not MIN_LEASE_TTL_MS <= millis(self.lease_ttl, "lease_ttl") <= MAX_LEASE_TTL_MS:
@@ -98,21 +98,21 @@ class WorkerSettings:
 
 
 def whole(field: str, value: object) -> int:
-    """Check a count."""
+    """Return a count; raise `InvalidInput` if it is not a whole number from 0."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise invalid(field, f"{value!r} is no count: write a whole number that is not negative")
     return value
 
 
 def words(field: str, values: Iterable[str]) -> tuple[str, ...]:
-    """Take several names; a text alone would be taken for its letters."""
+    """Return several names; raise `InvalidInput` for a single string, which would be split into its letters."""
     if isinstance(values, str):
         raise invalid(field, f"give a list, such as [{values!r}], and not a text alone")
     return tuple(values)
 
 
 def capabilities(values: Iterable[str], field: str = "capabilities") -> tuple[str, ...]:
-    """Take the names of what a worker can do, or must be able to do."""
+    """Return the names of capabilities; raise `InvalidInput` if one is malformed."""
     found = words(field, values)
     try:
         checks.worker_capabilities(list(found))

@@ -1,4 +1,4 @@
-"""What can be said about a task, and once more about one submission of it."""
+"""The options of tasks and of single submissions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RetryOn = str | type[BaseException]
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How long to wait before each retry: the first wait, times a factor for each further one, up to the most.
+    """Exponential backoff: how long to wait before each retry.
 
     ::
 
@@ -32,16 +32,16 @@ class Backoff:
     """
 
     first: Duration = "1s"
-    """Before the first retry."""
+    """The wait before the first retry."""
     most: Duration = "1m"
-    """No wait is longer."""
+    """The longest wait."""
     factor: float = 2.0
-    """How much longer each wait is than the one before."""
+    """How many times longer each wait is than the one before."""
     jitter: bool = True
-    """Draw each wait between its half and its whole, so that many do not return at the same moment."""
+    """Draw each wait at random between half and all of it, so that many retries do not happen at the same moment."""
 
     def policy(self) -> dict[str, Any]:
-        """Write it as policies have it."""
+        """Return the backoff as part of a retry policy."""
         factor: object = self.factor
         if not isinstance(factor, int | float) or not factor >= 0:
             raise invalid("backoff.factor", f"{self.factor!r} is no factor: 2 doubles each wait")
@@ -55,7 +55,7 @@ class Backoff:
 
 
 class TaskOptions(TypedDict, total=False):
-    """What can be said about a task, and about a submission of it."""
+    """The keyword arguments of `@app.task`."""
 
     lane: str | None
     priority: int | None
@@ -72,7 +72,7 @@ class TaskOptions(TypedDict, total=False):
 
 
 class SubmitOptions(TaskOptions, total=False):
-    """What can be said about a submission alone."""
+    """The keyword arguments of `app.options`."""
 
     delay: Duration | None
     key: str | None
@@ -80,44 +80,44 @@ class SubmitOptions(TaskOptions, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What can be said with `@app.task(…)`, and about some submissions with `app.options(…)`, which goes before."""
+    """The options of a task, `@app.task(…)`, and of submissions, `app.options(…)`, which override them."""
 
     lane: str | None = None
-    """The queue that it waits in; workers serve lanes. `default` when nothing is said."""
+    """The lane in which runs wait for a worker; workers serve lanes. By default, `default`."""
     priority: int | None = None
-    """What is more urgent in a lane: from 0, the default, to 9000. Of two equals the older one is first."""
+    """From 0, the default, to 9000: higher first within a lane; of equal priorities, the older run first."""
     fairness_key: str | None = None
-    """On whose behalf it runs; it is stored, and nothing is decided by it yet."""
+    """The tenant on whose behalf it runs. It is stored, but has no effect yet."""
     fairness_weight: int | None = None
-    """The share of the fairness key, from 1 to 1000; it is stored with the task, and nothing is decided by it yet."""
+    """The share of the fairness key, from 1 to 1000. It is stored with the task, but has no effect yet."""
     tags: Mapping[str, str] | None = None
-    """Words of yours to find runs by; those of a submission are added to the task's."""
+    """Tags to find runs by. The tags of a submission are added to those of its task."""
     retries: int | None = None
-    """How often a failed attempt is followed by another one; never when nothing is said."""
+    """How often a failed attempt is retried; by default, never."""
     backoff: Duration | Backoff | None = None
-    """How long to wait before a retry: always the same, or growing."""
+    """How long to wait before each retry: a constant duration, or a `Backoff`."""
     retry_on: RetryOn | Iterable[RetryOn] | None = None
-    """Exceptions, or categories of failures, that are retried; none: all but final ones. `Retry` always is."""
+    """Exceptions, or categories of failures, that are retried; by default all but permanent ones. `Retry` always is."""
     timeout: Duration | None = None
-    """How long one attempt may run; then it is interrupted, and retried if a retry is left."""
+    """How long one attempt may run. Then it is interrupted, and retried if a retry is left."""
     deadline: Duration | None = None
-    """How long the whole run may take, from its submission on; then it ends as expired."""
+    """How long the whole run may take from its submission. Then it ends as expired."""
     capabilities: Iterable[str] | None = None
-    """What a worker must be able to do to take it."""
+    """The capabilities that a worker must have to run it."""
     retention: Duration | None = None
-    """How long the result and everything else is kept after the end; a day when nothing is said."""
+    """How long the run and its result are kept after its end; by default, one day."""
     delay: Duration | None = None
-    """Of a submission: start no earlier than so long after it."""
+    """For submissions: how long to wait before the run may start."""
     key: str | None = None
-    """Of a submission: of two with one key the second finds the run of the first (`Run.duplicate`)."""
+    """For submissions: an idempotency key. A second one with the same key returns the first run (`Run.duplicate`)."""
 
     @property
     def has_policy(self) -> bool:
-        """Whether anything is said that policies decide."""
+        """Whether any option is part of the execution policy."""
         return any(getattr(self, name) is not None for name in _POLICY)
 
     def over(self, other: Options) -> Options:
-        """Return these, and the other's where these say nothing; tags are joined."""
+        """Return these options, with those of `other` where these are not set; tags are merged."""
         said = {each.name: getattr(self, each.name) for each in fields(self)}
         merged = {name: getattr(other, name) if value is None else value for name, value in said.items()}
         if self.tags is not None and other.tags is not None:
@@ -125,7 +125,7 @@ class Options:
         return Options(**merged)
 
     def check(self) -> None:
-        """Refuse at once what every submission would be refused for."""
+        """Raise `InvalidInput` for options that every submission would be refused for."""
         self.tag_pairs()
         if self.lane:
             checks.lane(self.lane, "lane")
@@ -138,11 +138,11 @@ class Options:
             check_fairness_weight(self.fairness_weight)
 
     def tag_pairs(self) -> tuple[tuple[str, str], ...]:
-        """Return the tags as commands carry them."""
+        """Return the tags in the form of commands."""
         return checks.tags(dict(self.tags)) if self.tags else ()
 
     def policy(self) -> bytes:
-        """Write the policy; nothing when there is nothing to say. What is wrong in it is refused here already."""
+        """Return the checked execution policy as JSON; empty if no option is part of it."""
         policy: dict[str, Any] = {}
         if self.retries is not None or self.backoff is not None or self.retry_on is not None:
             policy["retry_policy"] = self._retry()
@@ -189,19 +189,19 @@ NOTHING = Options()
 
 
 def task_options(given: TaskOptions) -> Options:
-    """Read what is said about a task."""
+    """Return the options of a task."""
     _refuse_unknown(given, _TASK)
     return Options(**given)
 
 
 def submit_options(given: SubmitOptions) -> Options:
-    """Read what is said about submissions."""
+    """Return the options of submissions."""
     _refuse_unknown(given, _SUBMIT)
     return Options(**given)
 
 
 def options_of(given: SubmitOptions) -> Options:
-    """Read options, and refuse at once what steps and submissions would be refused for."""
+    """Return the checked options of steps and submissions."""
     options = submit_options(given)
     options.check()
     options.policy()
@@ -209,7 +209,7 @@ def options_of(given: SubmitOptions) -> Options:
 
 
 def _refuse_unknown(given: Mapping[str, Any], names: tuple[str, ...]) -> None:
-    """Refuse names of no option, and those of a submission on a task."""
+    """Raise `TypeError` for unknown options, and for options of submissions on a task."""
     for name in given:
         if name in names:
             continue

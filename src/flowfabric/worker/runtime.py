@@ -1,4 +1,4 @@
-"""The runtime of a worker: takes tasks, runs their handlers, and tells the store how they ended."""
+"""The runtime of a worker: claims tasks, runs their handlers, and reports their outcomes to the store."""
 
 from __future__ import annotations
 
@@ -20,11 +20,20 @@ from flowfabric.model.errors import FlowFabricError, InvalidInput, StoreClosed, 
 from flowfabric.model.operations.finish import Complete, Fail
 from flowfabric.model.operations.lease import Release
 from flowfabric.storage import open_store
-from flowfabric.storage.base import Commands, Upkeep
-from flowfabric.worker.context import Context
-from flowfabric.worker.durable_calls import Submitter
-from flowfabric.worker.endings import ending, inside
-from flowfabric.worker.executors import Processes, interruptible
+from flowfabric.storage.base import Commands, Upkeep, is_direct
+from flowfabric.worker.claimed_task import ClaimedTask
+from flowfabric.worker.context.bridge import ThreadBridge
+from flowfabric.worker.context.children import ChildSubmitter
+from flowfabric.worker.context.context import Context
+from flowfabric.worker.context.session import HandlerSession
+from flowfabric.worker.context.sync_context import SyncContext
+from flowfabric.worker.execution.failures import ending, inside
+from flowfabric.worker.execution.outcomes import OutcomeReporter
+from flowfabric.worker.execution.processes import ProcessPool, interruptible
+from flowfabric.worker.execution.running_task import RunningTask
+from flowfabric.worker.execution.stopping import REMINDER_SECONDS, log_grace, names_of, stop_signals
+from flowfabric.worker.execution.threads import in_thread
+from flowfabric.worker.execution.watchdog import LoopWatchdog
 from flowfabric.worker.faults import (
     DeadlinePassed,
     InvalidArguments,
@@ -33,28 +42,20 @@ from flowfabric.worker.faults import (
 )
 from flowfabric.worker.handlers import Executor, Handler, Resolver, WorkerSettings
 from flowfabric.worker.layers import Layer
-from flowfabric.worker.outcomes import Outcomes
-from flowfabric.worker.remote import Facts
-from flowfabric.worker.running import Running
-from flowfabric.worker.sending import Backoff, transient
-from flowfabric.worker.stopping import REMINDER_SECONDS, log_grace, names_of, stop_signals
-from flowfabric.worker.sync_context import SyncContext
-from flowfabric.worker.tasks import ClaimedTask
-from flowfabric.worker.threads import in_thread
-from flowfabric.worker.watching import Watch
+from flowfabric.worker.outbox import RetryPause, is_transient
 from flowfabric.worker.worker import Worker
 
 log = logging.getLogger("flowfabric.worker")
 
 LAST_SECONDS: Final = 1.0
-"""How long an interrupted handler may clean up before its task is given back without it."""
+"""How long an interrupted handler may clean up before its task is given back regardless."""
 
 
 class Runtime:
     """Runs handlers: `async with Runtime(url, handlers, settings): …`, or `await Runtime(…).run()` until a signal.
 
-    `store` is the URL of a store or an open one; `url` then says where it is, so that leases are renewed through a
-    connection of their own. With `engine`, timers and retries of a direct store are driven by this process too.
+    `store` is the URL of a store, or an open store; then `url` lets the worker renew leases through a second
+    connection. With `engine`, this process also runs the engine of a direct store, which fires timers and retries.
     """
 
     def __init__(
@@ -67,16 +68,16 @@ class Runtime:
         layers: Sequence[Layer] = (),
         url: str = "",
         engine: bool = False,
-        submitter: Submitter | None = None,
+        submitter: ChildSubmitter | None = None,
     ) -> None:
         if not handlers:
             raise invalid("handlers", "a worker needs at least one task to run")
         given = (settings or WorkerSettings()).checked()
         lanes = given.lanes or tuple(dict.fromkeys(handler.lane for handler in handlers.values()))
         self.settings = replace(given, lanes=lanes)
-        """What it was given, and the lanes that follow from its handlers."""
+        """The settings, with the lanes of the handlers if none were given."""
         self.handlers = dict(handlers)
-        """By kind."""
+        """The handlers by kind."""
         self._kinds = tuple(handlers)
         self._async = {kind for kind, each in handlers.items() if inspect.iscoroutinefunction(each.function)}
         self._place = store
@@ -88,28 +89,28 @@ class Runtime:
         self._grace = seconds(self.settings.grace, "grace")
         self._claim_wait_ms = millis(self.settings.claim_wait, "claim_wait")
         self._stack = contextlib.AsyncExitStack()
-        self._running: dict[asyncio.Task[None], Running] = {}
+        self._running: dict[asyncio.Task[None], RunningTask] = {}
         self._active = 0
-        """Handlers that run; what has returned and is being told to the store is not counted."""
+        """How many handlers run; those whose outcome is being sent are not counted."""
         self._ahead: deque[ClaimedTask] = deque()
         self._room = asyncio.Event()
         self._stopping = asyncio.Event()
         self._hurry = False
-        """Whether the grace period is cut short."""
+        """Whether the grace period was ended early."""
         self._by_signal = False
         self._guard: asyncio.Task[Any] | None = None
-        """Does nothing. When somebody cancels all tasks of the event loop, this one is cancelled, too."""
+        """Does nothing. It is cancelled when all tasks of the event loop are."""
         self._progress = asyncio.Event()
-        """Set whenever something has ended that a stopping worker waits for."""
+        """Set whenever a handler or a report that a stopping worker waits for has ended."""
         self._claiming: asyncio.Task[None] | None = None
-        self._outcomes: Outcomes
+        self._outcomes: OutcomeReporter
         self._asking = False
-        """Whether tasks may be on their way, which are given back when they come."""
-        self._processes = Processes()
+        """Whether a claim is in flight; its tasks are given back when they arrive."""
+        self._processes = ProcessPool()
         self.worker: Worker
-        """The low level that it stands on, once it has begun."""
+        """The low-level worker, once the runtime has started."""
 
-    # Life.
+    # Start and stop.
 
     async def __aenter__(self) -> Self:
         try:
@@ -135,19 +136,26 @@ class Runtime:
             await self._resolver.open()
         settings = self.settings
         self.worker = await Worker.open(
-            store, settings, url=url, layers=self._layers, watch=Watch(self._name_of, self._in_threads),
+            store,
+            settings,
+            url=url,
+            layers=self._layers,
+            watch=LoopWatchdog(self._name_of, self._in_threads),
             permits=2 * (settings.concurrency + settings.prefetch) + 1,
-        )  # fmt: skip
+        )
         await self._stack.enter_async_context(self.worker)
-        self._outcomes = Outcomes(self.worker.outbox, self._changed)
+        self._outcomes = OutcomeReporter(self.worker.outbox, self._changed)
         self._stack.push_async_callback(self._processes.close)
         self._guard = asyncio.create_task(asyncio.Event().wait(), name="flowfabric-guard")
         self._stack.callback(self._guard.cancel)
         self._claiming = asyncio.create_task(self._claim(), name="flowfabric-claiming")
         log.info(
-            "%s takes %s from %s, %d at a time", self.worker.instance_id, ", ".join(self._kinds),
-            ", ".join(settings.lanes), settings.concurrency,
-        )  # fmt: skip
+            "%s takes %s from %s, %d at a time",
+            self.worker.instance_id,
+            ", ".join(self._kinds),
+            ", ".join(settings.lanes),
+            settings.concurrency,
+        )
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -158,27 +166,28 @@ class Runtime:
             await self._stack.aclose()
 
     async def run(self) -> None:
-        """Work until `stop` is called, or until SIGTERM or SIGINT when this is the main thread.
+        """Run until `request_stop` is called, or in the main thread until SIGTERM or SIGINT.
 
-        Handlers that run then get the grace period; a second signal ends it. What has not ended is given back.
+        Running handlers may then continue for the grace period; a second signal ends it. Tasks whose handlers have not
+        ended are given back.
         """
         with stop_signals(self.request_stop, self.end_grace) as self._by_signal:
             async with self:
                 await self._stopping.wait()
 
     def request_stop(self) -> None:
-        """Ask `run` to end: claiming stops at once, running handlers get their grace."""
+        """Ask `run` to end: claiming stops at once, and the grace period of running handlers begins."""
         self._stopping.set()
 
     def end_grace(self) -> None:
-        """Give back what still runs without waiting for the rest of the grace period."""
+        """End the grace period now, and give back the tasks that still run."""
         self._hurry = True
         self._progress.set()
 
     async def stop(self, grace: Duration | None = None) -> None:
-        """Claim no more, let handlers run for the grace, then give back what they have not finished.
+        """Stop claiming, let handlers run for the grace period, then give back the tasks they have not finished.
 
-        When this is cancelled, it waits no longer, and still gives everything back.
+        If this is cancelled, it stops waiting, and still gives the tasks back.
         """
         limit = self._grace if grace is None else seconds(grace, "grace")
         self._stopping.set()
@@ -206,7 +215,7 @@ class Runtime:
         await self._release(ahead)
 
     async def _wait_out(self, grace: float) -> None:
-        """Wait for running handlers until the grace period is over, and say so now and then."""
+        """Wait for running handlers until the grace period is over, and log that now and then."""
         clock = asyncio.get_running_loop().time
         end = clock() + grace
         while self._busy and not self._hurry and (left := end - clock()) > 0:
@@ -215,7 +224,7 @@ class Runtime:
             await self._wait(min(left, REMINDER_SECONDS), lambda: self._busy and not self._hurry)
 
     async def _give_back(self) -> None:
-        """Interrupt what still runs and release it; nothing that the worker leaves unfinished counts as failed."""
+        """Interrupt the handlers that still run, and release their tasks; none of them counts as failed."""
         await self._release_ahead()
         if self._running:
             log.warning("%s gives back %s", self.worker.instance_id, names_of(self._running.values()))
@@ -231,7 +240,7 @@ class Runtime:
 
     @property
     def _busy(self) -> bool:
-        """Whether handlers run, or the store has yet to answer how some have ended."""
+        """Whether handlers run, or outcomes are not yet acknowledged by the store."""
         return bool(self._running) or self._outcomes.pending
 
     async def _wait(self, timeout: float, while_: Callable[[], bool]) -> None:  # noqa: ASYNC109 - the wait itself is the purpose
@@ -255,7 +264,7 @@ class Runtime:
     # Claiming.
 
     async def _claim(self) -> None:
-        backoff = Backoff()
+        backoff = RetryPause()
         most = self.settings.concurrency + self.settings.prefetch
         while not self._stopping.is_set():
             room = most - self._active - len(self._ahead)
@@ -268,7 +277,7 @@ class Runtime:
             except StoreClosed:
                 return
             except FlowFabricError as error:
-                if not transient(error):
+                if not is_transient(error):
                     log.error("claiming goes on, but the store refuses it: %s", error)  # noqa: TRY400 - no defect
                 else:
                     log.warning("claiming pauses: %s", error)
@@ -278,7 +287,7 @@ class Runtime:
             self._start()
 
     async def _take(self, room: int) -> list[ClaimedTask]:
-        """Claim; when there is nothing, wait for something."""
+        """Claim tasks; wait for some if there are none."""
         if self.worker.looks_first:
             self._asking = True
             try:
@@ -290,10 +299,10 @@ class Runtime:
         return await self.worker.claim_within(self._claim_wait_ms, room, self._kinds)
 
     def _start(self) -> None:
-        """Start handlers while there are slots and tasks."""
+        """Start handlers while there are free slots and claimed tasks."""
         while self._ahead and self._active < self.settings.concurrency and not self._stopping.is_set():
             task = self._ahead.popleft()
-            running = Running(task, self.handlers[task.execution_kind])
+            running = RunningTask(task, self.handlers[task.execution_kind])
             self._active += 1
             job = asyncio.get_running_loop().create_task(self._work(running), name=running.handler.kind)
             running.job = job
@@ -303,14 +312,14 @@ class Runtime:
             task.hold.on_loss = running.lose
 
     def _changed(self) -> None:
-        """Something has ended: there may be room for another task."""
+        """Wake the claim loop and a stopping worker after a handler or a report has ended."""
         self._room.set()
         self._progress.set()
 
     # One task.
 
-    async def _work(self, running: Running) -> None:
-        """Run the handler. Its slot is free when it has returned; telling the store goes on without it."""
+    async def _work(self, running: RunningTask) -> None:
+        """Run a handler. Its slot is free once it has returned; its outcome is sent in the background."""
         command = None
         try:
             command = await self._outcome(running)
@@ -330,41 +339,41 @@ class Runtime:
             if self._ahead:
                 self._start()
 
-    async def _outcome(self, running: Running) -> Complete | Fail | Release | None:
-        """Run the handler; return what is to be told, or nothing when the task is not ours any more."""
+    async def _outcome(self, running: RunningTask) -> Complete | Fail | Release | None:
+        """Run a handler; return the command that ends its task, or None if the task is no longer held."""
         task, handler = running.task, running.handler
         timer = self._deadline(running)
         try:
             value = await interruptible(self._begin(running), running)
-            if running.context is not None:
-                await running.context.flush()
+            if running.session is not None:
+                await running.session.stream.flush()
             self._note_cancellation(running)
-            if running.error is not None:  # it was swallowed: the work is void all the same
+            if running.error is not None:  # the handler swallowed an interruption, which still applies
                 return ending(task, running.error)
             result, encoding = encode_value(value, handler.codec)
         except (KeyboardInterrupt, GeneratorExit):
             raise
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the store is told
+        except BaseException as error:  # noqa: BLE001 - any exception is reported to the store
             self._note_cancellation(running, error)
             running.failure = error
             return await self._failed(running, running.error or error)
         finally:
             if timer is not None:
                 timer.cancel()
-            if running.context is not None:
-                running.context._end()
+            if running.session is not None:
+                running.session.end()
         if task.consumed:
             return None
         return Complete(
             execution_id=task.execution_id, fence=task.task.fence, result=result, result_encoding=encoding
         )
 
-    def _note_cancellation(self, running: Running, error: BaseException | None = None) -> None:
-        """Have a handler count as interrupted that ends because the program does, however it ends.
+    def _note_cancellation(self, running: RunningTask, error: BaseException | None = None) -> None:
+        """Mark a handler as interrupted if it ended because the program is ending.
 
-        That is so when all tasks of the event loop are cancelled, as `asyncio.run` does in the end, when its own task
-        was cancelled, or when its process was killed while the worker stops. A `CancelledError` that the handler
-        brought about itself is a failure.
+        That is the case if all tasks of the event loop are cancelled, as `asyncio.run` does at its end, if its own task
+        was cancelled, or if its process was killed while the worker stops. A `CancelledError` that the handler caused
+        itself is a failure.
         """
         assert self._guard is not None
         assert running.job is not None
@@ -375,31 +384,31 @@ class Runtime:
             running.interrupt(Stopping("the worker was interrupted"))
 
     @staticmethod
-    async def _failed(running: Running, error: BaseException) -> Fail | Release | None:
-        """Say how the handler ended; readers see what it emitted before."""
+    async def _failed(running: RunningTask, error: BaseException) -> Fail | Release | None:
+        """Return the command that ends a failed task, after its frames are stored."""
         end = ending(running.task, error)
-        if end is not None and running.context is not None:
+        if end is not None and running.session is not None:
             with contextlib.suppress(FlowFabricError, asyncio.CancelledError):
-                await running.context.flush()
+                await running.session.stream.flush()
         return end
 
-    def _deadline(self, running: Running) -> asyncio.TimerHandle | None:
-        """Stop the handler when its time is over; the engine decides what follows."""
+    def _deadline(self, running: RunningTask) -> asyncio.TimerHandle | None:
+        """Schedule the interruption of a handler at its deadline; the engine decides what follows."""
         task = running.task.task
         if not task.attempt_deadline_at and not task.execution_deadline_at:
             return None
         ends = [at for at in (task.attempt_deadline_at, task.execution_deadline_at) if at]
-        # The store's clock counts: it said when the lease ends, and the lease began when the claim was answered.
+        # Deadlines are by the store's clock, which is read off the lease: it began when the claim was answered.
         left = (min(ends) - (task.lease_expires_at - self.worker.lease_ttl_ms)) / 1000
         left -= time.monotonic() - running.task.hold.begun
         stop = DeadlinePassed("the time of this attempt is over")
         loop = asyncio.get_running_loop()
         return loop.call_later(max(0.0, left), running.stop, stop)
 
-    # The handler itself.
+    # Calling a handler.
 
-    def _begin(self, running: Running) -> Coroutine[Any, Any, Any]:
-        """Return what runs the handler, with every layer around it."""
+    def _begin(self, running: RunningTask) -> Coroutine[Any, Any, Any]:
+        """Return the coroutine that runs a handler inside all layers."""
         if not self._layers:
             return self._called(running)
         task = running.task
@@ -411,8 +420,8 @@ class Runtime:
             run = _around(layer, task.execution_kind, task.execution_id, run)
         return run()
 
-    def _called(self, running: Running) -> Coroutine[Any, Any, Any]:
-        """Call the handler where it belongs; an input that does not fit is refused here."""
+    def _called(self, running: RunningTask) -> Coroutine[Any, Any, Any]:
+        """Decode the input, and call the handler on its executor."""
         task, handler = running.task, running.handler
         try:
             values = handler.signature.unbind(task.task.input, task.task.payload_encoding)
@@ -422,18 +431,18 @@ class Runtime:
             assert self._resolver is not None, "the app gives a resolver with its dependencies"
             values[name] = self._resolver.get(type_)
         if handler.context:
-            context = running.context = Context(task, handler.codec, self._submitter)
-            values[handler.context] = _CONTEXTS[handler.executor](context)
+            session = running.session = HandlerSession(task, handler.codec, self._submitter)
+            values[handler.context] = _CONTEXTS[handler.executor](session)
         placed, named = handler.signature.order(values)
         if handler.executor == "process":
-            return self._processes.run(running, handler.function, placed, named, running.context)
+            return self._processes.run(running, handler.function, placed, named, running.session)
         if handler.executor == "thread":
             return in_thread(partial(handler.function, *placed, **named), running)
         if handler.kind in self._async:
             return handler.function(*placed, **named)  # type: ignore[no-any-return]
         return _plainly(handler.function, placed, named)
 
-    # For the watch.
+    # For the watchdog.
 
     def _name_of(self, job: asyncio.Task[object] | None) -> str:
         running = self._running.get(job)  # type: ignore[arg-type] # any other task is not in it
@@ -444,16 +453,16 @@ class Runtime:
         return sorted({handler.kind for handler in kinds if handler.executor == "thread"})
 
 
-_CONTEXTS: Final[Mapping[Executor, Callable[[Context], Any]]] = {
-    "loop": lambda context: context,
-    "thread": SyncContext,
-    "process": Facts.of,
+_CONTEXTS: Final[Mapping[Executor, Callable[[HandlerSession], Any]]] = {
+    "loop": Context,
+    "thread": lambda session: SyncContext(ThreadBridge(session)),
+    "process": lambda session: session.facts,
 }
-"""What stands for the context where a handler runs."""
+"""What a handler is called with as its context; its process turns facts into a `SyncContext`."""
 
 
 async def _plainly(function: Callable[..., Any], placed: list[Any], named: dict[str, Any]) -> Any:
-    """Call what is no coroutine function but may return something to be awaited."""
+    """Call a function that is not `async`, and await its result if that is awaitable."""
     value = function(*placed, **named)
     return await value if inspect.isawaitable(value) else value
 
@@ -463,6 +472,6 @@ def _around(layer: Layer, kind: str, execution_id: str, run: Any) -> Any:
 
 
 def _direct(store: Commands) -> Upkeep:
-    if not hasattr(store, "acquire_leader_lease"):
+    if not is_direct(store):
         raise invalid("engine", "runs beside a direct store only; a server has its own")
-    return store  # type: ignore[return-value]
+    return store

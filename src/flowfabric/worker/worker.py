@@ -1,4 +1,4 @@
-"""The low level: claiming by hand, with permits, and every task renewed."""
+"""The low-level worker: claims tasks, limits how many are held, and renews their leases."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from flowfabric.codecs import Duration, millis
 from flowfabric.engine import claim_when_ready
@@ -21,26 +21,24 @@ from flowfabric.model.operations.claim import Claim, Claimed, Task
 from flowfabric.model.operations.grant import ClaimGranted, ClaimResumed, Granted, Reclaim
 from flowfabric.model.operations.signal import DeliverSignal, SignalAccepted, SignalDuplicate
 from flowfabric.model.operations.worker import HeartbeatWorker, MarkWorkerDead, NotRegistered, RegisterWorker
+from flowfabric.model.presence import DEFAULT_NAMESPACE
 from flowfabric.storage import open_store
-from flowfabric.storage.base import Commands, Waits
+from flowfabric.storage.base import Commands
 from flowfabric.storage.minting import new_uuid
-from flowfabric.storage.sqlite import SqliteStore
+from flowfabric.worker.claimed_task import ClaimedTask
+from flowfabric.worker.execution.watchdog import LoopWatchdog
 from flowfabric.worker.faults import WorkerAtCapacity
 from flowfabric.worker.handlers import WorkerSettings
-from flowfabric.worker.holds import Hold
 from flowfabric.worker.layers import Layer, layered
-from flowfabric.worker.renewal import Borrowed, Renewer, Renewing
-from flowfabric.worker.sending import Backoff, Outbox, transient
-from flowfabric.worker.tasks import ClaimedTask
-from flowfabric.worker.watching import Watch
+from flowfabric.worker.leases.held_lease import HeldLease
+from flowfabric.worker.leases.renewal import LoopBoundStore, RenewalStore, Renewer
+from flowfabric.worker.outbox import Outbox, RetryPause, is_transient
 
 log = logging.getLogger("flowfabric.worker")
 
-DEFAULT_NAMESPACE: Final = "default"
-
 
 class Worker:
-    """Claims tasks and keeps their leases; for loops of your own.
+    """Claims tasks and renews their leases, for worker loops of your own.
 
     ::
 
@@ -56,9 +54,9 @@ class Worker:
         store: Commands,
         settings: WorkerSettings,
         *,
-        connect: Callable[[], Awaitable[Renewing]] | None = None,
+        connect: Callable[[], Awaitable[RenewalStore]] | None = None,
         permits: int = 0,
-        watch: Watch | None = None,
+        watch: LoopWatchdog | None = None,
     ) -> None:
         settings = settings.checked()
         if not settings.lanes:
@@ -66,19 +64,19 @@ class Worker:
         self.store = store
         self.settings = settings
         self.worker_id = settings.worker_id or socket.gethostname()
-        # Whoever knows the ids of an instance and of its claim gets the answer of that claim, with its fences, once
-        # more: both are random, so that nobody guesses them.
+        # Whoever knows the ids of an instance and of a claim can read the answer of that claim again, with its fences:
+        # both are random, so that nobody can guess them.
         self.instance_id = f"{self.worker_id}-{os.getpid()}-{secrets.token_hex(16)}"
         self.lease_ttl_ms = millis(settings.lease_ttl, "lease_ttl")
         self.outbox = Outbox(store)
         self.renewer = Renewer(store, self.lease_ttl_ms, connect, watch)
         self.closed = False
-        self.looks_first = not isinstance(store, Waits)
-        """Whether the store is asked before it is waited for; one that waits itself needs to be asked only once."""
+        self.looks_first = not store.traits.waits_remotely
+        """Whether to claim without waiting first; a store that waits remotely does both in one call."""
         self._owns_store = False
         self._unanswered: Claim | None = None
         self._kinds: tuple[str, ...] | None = None
-        """What was claimed last: what this worker takes."""
+        """The kinds of the last claim, which the registration names."""
         self._permits = permits or settings.concurrency
         self._tasks: tuple[asyncio.Task[None], ...] = ()
 
@@ -91,15 +89,15 @@ class Worker:
         url: str = "",
         layers: Sequence[Layer] = (),
         permits: int = 0,
-        watch: Watch | None = None,
+        watch: LoopWatchdog | None = None,
     ) -> Self:
-        """Open a worker on a store or on the URL of one; `url` says where an open store is, for a second connection."""
+        """Open a worker on a store or its URL. `url` is that of an open store, for a second connection."""
         opened = await open_store(store) if isinstance(store, str) else store
         place = store if isinstance(store, str) else url
         worker = cls(
             layered(opened, layers),
             settings,
-            connect=_second(opened, place, layers),
+            connect=_renewal_connection(opened, place, layers),
             permits=permits,
             watch=watch,
         )
@@ -109,8 +107,8 @@ class Worker:
     async def __aenter__(self) -> Self:
         self.renewer.start()
         self._tasks = (
-            asyncio.create_task(self._beat(), name="flowfabric-heartbeat"),
-            asyncio.create_task(self._hear(), name="flowfabric-losses"),
+            asyncio.create_task(self._send_heartbeats(), name="flowfabric-heartbeat"),
+            asyncio.create_task(self._watch_revocations(), name="flowfabric-losses"),
         )
         return self
 
@@ -120,7 +118,7 @@ class Worker:
         await self.close()
 
     async def close(self) -> None:
-        """Send what is left, say that this worker is gone, and let everything go. Leases that are held expire."""
+        """Send pending commands, deregister the worker, and close it. Leases that are still held expire."""
         if self.closed:
             return
         self.closed = True
@@ -142,7 +140,7 @@ class Worker:
 
     @property
     def free(self) -> int:
-        """How many more tasks it may hold."""
+        """How many more tasks the worker may hold."""
         return self._permits
 
     # Claiming.
@@ -150,9 +148,9 @@ class Worker:
     async def claim(
         self, max_tasks: int = 1, *, wait: Duration = 0, kinds: tuple[str, ...] | None = None
     ) -> list[ClaimedTask]:
-        """Claim up to so many tasks, of some kinds or of all; when there are none, wait for that long.
+        """Claim up to `max_tasks` tasks, of some kinds or of all; if there are none, wait up to `wait` for one.
 
-        None are claimed while every permit is in use. A claim whose answer was lost is asked again.
+        Claims nothing while every permit is in use. A claim whose answer was lost is repeated.
         """
         wait_ms = millis(wait, "wait")
         tasks: list[ClaimedTask] = []
@@ -163,13 +161,13 @@ class Worker:
         return tasks
 
     async def claim_now(self, max_tasks: int, kinds: tuple[str, ...] | None = None) -> list[ClaimedTask]:
-        """Claim without waiting, and stay until the answer is here: whoever goes away leaves leases that expire."""
+        """Claim without waiting. A caller that is cancelled before the answer leaves leases that must expire."""
         return await self._take(self.store.apply, max_tasks, kinds)
 
     async def claim_within(
         self, wait_ms: int, max_tasks: int, kinds: tuple[str, ...] | None = None
     ) -> list[ClaimedTask]:
-        """Wait for tasks. When in that time their leases began is not known: they count as a part of their life old."""
+        """Wait for tasks. When their leases began is unknown, so they count as a fifth of their TTL old."""
         ask = partial(claim_when_ready, self.store, wait_ms=wait_ms)
         return await self._take(ask, max_tasks, kinds, age=self.lease_ttl_ms / 5_000)
 
@@ -192,49 +190,67 @@ class Worker:
     def _claim(self, count: int, kinds: tuple[str, ...] | None) -> Claim:
         self._kinds = kinds
         return Claim(
-            worker_id=self.worker_id, worker_instance_id=self.instance_id, lanes=self.settings.lanes, kinds=kinds,
-            namespace=self.settings.namespace, capabilities=self.settings.capabilities, mint=new_uuid(),
-            claim_id=secrets.token_hex(16), max_tasks=count, lease_ttl_ms=self.lease_ttl_ms,
-        )  # fmt: skip
+            worker_id=self.worker_id,
+            worker_instance_id=self.instance_id,
+            lanes=self.settings.lanes,
+            kinds=kinds,
+            namespace=self.settings.namespace,
+            capabilities=self.settings.capabilities,
+            mint=new_uuid(),
+            claim_id=secrets.token_hex(16),
+            max_tasks=count,
+            lease_ttl_ms=self.lease_ttl_ms,
+        )
 
     def adopt(self, tasks: Sequence[Task], since: float) -> list[ClaimedTask]:
-        """Take tasks that were claimed for this worker: each gets a permit, and is renewed."""
+        """Take over tasks that were claimed for this worker: each uses a permit, and its lease is renewed."""
         return [self._held(task, since) for task in tasks]
 
     async def claim_from_grant(self, grant: Granted) -> ClaimedTask:
-        """Claim what was promised to this worker, be it new or interrupted."""
+        """Claim the execution of a grant, whether it is new or interrupted."""
         try:
             return await self._by_name(
                 ClaimGranted(
-                    execution_id=grant.execution_id, worker_id=self.worker_id, worker_instance_id=self.instance_id,
-                    lease_id=new_uuid(), attempt_id=new_uuid(), lease_ttl_ms=self.lease_ttl_ms,
+                    execution_id=grant.execution_id,
+                    worker_id=self.worker_id,
+                    worker_instance_id=self.instance_id,
+                    lease_id=new_uuid(),
+                    attempt_id=new_uuid(),
+                    lease_ttl_ms=self.lease_ttl_ms,
                 )
-            )  # fmt: skip
+            )
         except FlowFabricError as error:
             if error.code != "use_claim_resumed_execution":
                 raise
         return await self.claim_from_resume_grant(grant)
 
     async def claim_from_resume_grant(self, grant: Granted) -> ClaimedTask:
-        """Claim interrupted work that was promised to this worker: the same attempt under a new lease."""
+        """Claim the interrupted execution of a grant: the same attempt under a new lease."""
         return await self._by_name(
             ClaimResumed(
-                execution_id=grant.execution_id, worker_id=self.worker_id, worker_instance_id=self.instance_id,
-                lease_id=new_uuid(), lease_ttl_ms=self.lease_ttl_ms,
+                execution_id=grant.execution_id,
+                worker_id=self.worker_id,
+                worker_instance_id=self.instance_id,
+                lease_id=new_uuid(),
+                lease_ttl_ms=self.lease_ttl_ms,
             )
-        )  # fmt: skip
+        )
 
     async def claim_from_reclaim_grant(
         self, grant: Granted, max_reclaim_count: int | None = None
     ) -> ClaimedTask:
-        """Claim work whose lease is gone and that was promised to this worker; it too has a permit and is renewed."""
+        """Claim the execution of a reclaim grant, whose former lease is gone."""
         return await self._by_name(
             Reclaim(
-                execution_id=grant.execution_id, worker_id=self.worker_id, worker_instance_id=self.instance_id,
-                lease_id=new_uuid(), attempt_id=new_uuid(), lease_ttl_ms=self.lease_ttl_ms,
+                execution_id=grant.execution_id,
+                worker_id=self.worker_id,
+                worker_instance_id=self.instance_id,
+                lease_id=new_uuid(),
+                attempt_id=new_uuid(),
+                lease_ttl_ms=self.lease_ttl_ms,
                 max_reclaim_count=max_reclaim_count,
             )
-        )  # fmt: skip
+        )
 
     async def _by_name(self, command: ClaimGranted | ClaimResumed | Reclaim) -> ClaimedTask:
         if self._permits <= 0:
@@ -243,18 +259,18 @@ class Worker:
         return self._held((await self.store.apply(command)).task, since)
 
     def _held(self, task: Task, since: float) -> ClaimedTask:
-        hold = Hold(task, self.lease_ttl_ms, since)
+        hold = HeldLease(task, self.lease_ttl_ms, since)
         self._permits -= 1
         self.renewer.add(hold)
         return ClaimedTask(self, task, hold)
 
-    def let_go(self, hold: Hold) -> None:
-        """Renew a lease no longer, and have its permit back; called once for each task."""
+    def let_go(self, hold: HeldLease) -> None:
+        """Stop renewing a lease, and return its permit; called once for each task."""
         self.renewer.drop(hold)
-        hold.on_loss = None  # it leads back to the task, which then would wait for the garbage collector
+        hold.on_loss = None  # breaks a reference cycle with the task
         self._permits += 1
 
-    # Besides.
+    # Signals, heartbeat and lost leases.
 
     async def deliver_signal(
         self,
@@ -265,24 +281,29 @@ class Worker:
         payload: bytes = b"",
         **options: Any,
     ) -> SignalAccepted | SignalDuplicate:
-        """Send a signal to a waitpoint whose token is known. Further options are the fields of `DeliverSignal`."""
+        """Send a signal to a waitpoint with its token. Further options are fields of `DeliverSignal`."""
         return await self.store.apply(
             DeliverSignal(
-                execution_id=execution_id, waitpoint_id=waitpoint_id, waitpoint_token=token, signal_id=new_uuid(),
-                signal_name=signal_name, payload=payload, **options,
+                execution_id=execution_id,
+                waitpoint_id=waitpoint_id,
+                waitpoint_token=token,
+                signal_id=new_uuid(),
+                signal_name=signal_name,
+                payload=payload,
+                **options,
             )
-        )  # fmt: skip
+        )
 
     @property
     def _namespace(self) -> str:
         return self.settings.namespace or DEFAULT_NAMESPACE
 
-    async def _beat(self) -> None:
-        """Register, and say now and then that the worker lives; a store that is away is told later."""
+    async def _send_heartbeats(self) -> None:
+        """Register the worker, and send heartbeats; retry while the store is unreachable."""
         interval_ms = millis(self.settings.heartbeat, "heartbeat")
         heartbeat = HeartbeatWorker(worker_instance_id=self.instance_id, namespace=self._namespace)
         known = False
-        backoff = Backoff()
+        backoff = RetryPause()
         while True:
             try:
                 answer = await self.store.apply(heartbeat if known else self._registration(interval_ms))
@@ -291,46 +312,50 @@ class Worker:
                 if known:
                     await asyncio.sleep(interval_ms / 1000)
             except FlowFabricError as error:
-                if not transient(error):
+                if not is_transient(error):
                     log.warning("the worker could not register: %s", error)
                     return
                 await backoff.pause()
 
     def _registration(self, interval_ms: int) -> RegisterWorker:
         return RegisterWorker(
-            worker_id=self.worker_id, worker_instance_id=self.instance_id, namespace=self._namespace,
-            lanes=self.settings.lanes, capabilities=self.settings.capabilities, kinds=self._kinds,
+            worker_id=self.worker_id,
+            worker_instance_id=self.instance_id,
+            namespace=self._namespace,
+            lanes=self.settings.lanes,
+            capabilities=self.settings.capabilities,
+            kinds=self._kinds,
             liveness_ttl_ms=min(3 * interval_ms, MAX_LIVENESS_MS),
-        )  # fmt: skip
+        )
 
-    async def _hear(self) -> None:
-        """Renew at once whenever a lease may have been taken away, so that its handler need not wait to learn of it."""
-        backoff = Backoff()
+    async def _watch_revocations(self) -> None:
+        """Renew at once whenever a lease may have been revoked, so that its handler is interrupted soon."""
+        backoff = RetryPause()
         while True:
             try:
                 async with self.store.subscribe([f"worker:{self.instance_id}"]) as woken:
                     backoff.reset()
                     while True:
-                        await (
-                            self.renewer.renew_now()
-                        )  # also before the first: what came earlier was not heard
+                        await self.renewer.renew_now()  # at first, too: earlier notifications were missed
                         await woken.wait()
             except StoreClosed:
                 return
             except FlowFabricError as error:
-                if not transient(error):
+                if not is_transient(error):
                     log.info("leases that are taken away are noticed when they are renewed: %s", error)
                     return
                 await backoff.pause()
 
 
-def _second(store: Commands, url: str, layers: Sequence[Layer]) -> Callable[[], Awaitable[Renewing]] | None:
-    """Say how the renewal gets a connection of its own; none where the store serves any thread."""
-    if isinstance(store, SqliteStore):  # its writer is a thread already
+def _renewal_connection(
+    store: Commands, url: str, layers: Sequence[Layer]
+) -> Callable[[], Awaitable[RenewalStore]] | None:
+    """Return how the renewal thread opens its connection; None if the store is thread-safe."""
+    if store.traits.is_thread_safe:
         return None
     loop = asyncio.get_running_loop()
 
-    async def connect() -> Renewing:
-        return layered(await open_store(url), layers) if url else Borrowed(store, loop)
+    async def connect() -> RenewalStore:
+        return layered(await open_store(url), layers) if url else LoopBoundStore(store, loop)
 
     return connect

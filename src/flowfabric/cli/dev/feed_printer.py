@@ -26,7 +26,7 @@ from flowfabric.model.records import LeaseStart
 from flowfabric.model.state import TERMINAL_STATES
 from flowfabric.model.superseded import Superseded, lease_of
 from flowfabric.storage.base import Upkeep
-from flowfabric.worker.sending import transient
+from flowfabric.worker.outbox import is_transient
 
 POLL_SECONDS: Final = 1.0
 """How often the feed is read without a notification, and how soon after an error."""
@@ -88,7 +88,7 @@ class FeedPrinter:
             try:
                 await self._follow()
             except FlowFabricError as error:
-                if not transient(error):
+                if not is_transient(error):
                     raise
                 if not self._is_unreachable:
                     self._is_unreachable = True

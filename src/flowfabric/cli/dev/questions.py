@@ -17,7 +17,7 @@ from flowfabric.model.operations.signal import ReadInbox
 from flowfabric.model.operations.suspend_waitpoint import WaitpointView
 from flowfabric.model.state import Public
 from flowfabric.storage.base import Commands
-from flowfabric.worker.steps import SLEEPING
+from flowfabric.worker.steps.journal import SLEEPING
 
 MAX_REPEATED: Final = 3
 """The number of earlier questions that are asked again at the start."""

@@ -9,8 +9,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from flowfabric.app.finding import resolve_execution
-from flowfabric.app.run import Home, Run
+from flowfabric.app.execution_ids import resolve_execution
+from flowfabric.app.run import Run, StoreHandle
 from flowfabric.cli.support.options import add_store_options
 from flowfabric.cli.support.output import Output
 from flowfabric.cli.support.target import open_target
@@ -46,7 +46,7 @@ class CommandSession:
         async def opened() -> Commands:
             return self.store
 
-        return Run(Home(opened), execution_id)
+        return Run(StoreHandle(opened), execution_id)
 
     def next_command(self, line: str) -> str:
         """Return the text of another `ff` command on the same store, to be typed by the user."""

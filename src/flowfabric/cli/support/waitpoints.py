@@ -13,7 +13,7 @@ from flowfabric.model.errors import NotFound, invalid
 from flowfabric.model.ids import SHORTEST_PREFIX
 from flowfabric.model.operations.suspend_waitpoint import WaitpointView
 from flowfabric.model.times import since
-from flowfabric.worker.steps import SLEEPING
+from flowfabric.worker.steps.journal import SLEEPING
 
 APPROVE: Final = "approve"
 

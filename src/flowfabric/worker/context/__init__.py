@@ -1,0 +1,1 @@
+"""What a handler is given: durable calls, waits, streams, and its faces for threads and processes."""

@@ -1,0 +1,1 @@
+"""The leases that this process holds, and the thread that renews them."""

@@ -1,0 +1,1 @@
+"""Durable steps: their names and order, their stored results, and their retries."""
