@@ -9,7 +9,7 @@ import pytest
 
 from flowfabric.model.contracts.create import Pause, PauseLane, Unpause
 from flowfabric.model.contracts.reads import GetExecution
-from flowfabric.server.records import MEDIA_TYPE
+from flowfabric.wire.route import RECORD as MEDIA_TYPE
 from support.server import Api
 from support.sse import listen
 from support.work import act, claim, create, path

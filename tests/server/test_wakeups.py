@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from flowfabric.server import live
-from flowfabric.server.roles import Role
+from flowfabric.wire.rights import Role
 from support.attack import GIVE_UP_SECONDS, attacked, request, unread
 from support.process import started
 from support.server import Api

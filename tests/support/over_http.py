@@ -1,6 +1,6 @@
 """A store behind a real server, used through the HTTP client: real sockets, the real app, SQLite behind.
 
-What crosses HTTP is said by the client itself (`OPERATIONS` and `PATHS`); everything else, and nothing more, is the
+What crosses HTTP is declared in `flowfabric.wire`; everything else, and nothing more, is the
 engine's and goes to the store behind the server (`BEHIND`).
 """
 
@@ -16,7 +16,7 @@ from typing import Any, Final
 import uvicorn
 
 from flowfabric.client import HttpClient
-from flowfabric.client.operations import NOT_OFFERED
+from flowfabric.client.requests import NOT_OFFERED
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.contracts.lease import Claim, Claimed
 from flowfabric.model.contracts.reads import Question, StreamPage, TailStream

@@ -6,9 +6,10 @@ import logging
 from typing import Any, Final
 
 from flowfabric.server.logs import AUDIT
-from flowfabric.server.roles import Need, Principal
+from flowfabric.server.roles import Principal
+from flowfabric.wire.rights import Right
 
-AUDITED: Final = frozenset({Need.OPERATE, Need.ADMIN})
+AUDITED: Final = frozenset({Right.OPERATE, Right.ADMIN})
 """What is written down: everything that needs one of these, refusals included."""
 NEEDED: Final = "flowfabric.needed"
 """Where a handler notes, in the scope of a request, that this one needs more than its route."""

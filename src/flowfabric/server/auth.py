@@ -13,9 +13,10 @@ from typing import Final
 
 from flowfabric.model.contracts.access import ListTokens
 from flowfabric.model.records import AccessToken
-from flowfabric.server.errors import HttpError
-from flowfabric.server.roles import ANYBODY, Need, Principal, Role, who_may
+from flowfabric.server.roles import ANYBODY, Principal
 from flowfabric.storage.base import Upkeep
+from flowfabric.wire.errors import HttpError
+from flowfabric.wire.rights import Right, Role, who_may
 
 NO_TOKEN: Final = "missing or invalid Authorization header"  # noqa: S105 - a message
 WRONG_HOST: Final = (
@@ -62,12 +63,12 @@ class Access:
         """Whether a token is asked for at all."""
         return bool(self._api_digest)
 
-    async def admit(self, headers: dict[bytes, bytes], need: Need | None) -> Principal:
+    async def admit(self, headers: dict[bytes, bytes], right: Right | None) -> Principal:
         """Say who asks; refuse whom nobody knows. Whether a path exists is told to those inside only."""
         if not self._api_digest:
             self._check_host(headers.get(b"host", b""))
             return ANYBODY
-        if need is Need.NOTHING:
+        if right is Right.NOTHING:
             return ANYBODY
         return await self._principal(headers.get(b"authorization", b""))
 
@@ -122,10 +123,10 @@ class Access:
             raise HttpError(403, WRONG_HOST, "forbidden", kind="forbidden")
 
 
-def authorize(principal: Principal, need: Need | None) -> None:
+def authorize(principal: Principal, right: Right | None) -> None:
     """Refuse whose role does not open the route."""
-    if need is not None and not principal.may(need):
-        text = f"a token of role {principal.role} may not do this; a token of one of these roles may: {who_may(need)}"
+    if right is not None and not principal.may(right):
+        text = f"a token of role {principal.role} may not do this; a token of one of these roles may: {who_may(right)}"
         raise HttpError(403, text, "forbidden", kind="forbidden")
 
 

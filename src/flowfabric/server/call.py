@@ -13,17 +13,22 @@ from msgspec import Struct
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.contracts.reads import GetExecution, Question
 from flowfabric.model.errors import FlowFabricError, refuse
+from flowfabric.model.ids import Partitions
 from flowfabric.server.audit import NEEDED
 from flowfabric.server.auth import authorize
-from flowfabric.server.errors import HttpError
-from flowfabric.server.forms import path_execution
-from flowfabric.server.roles import ANYBODY, Need, Principal
+from flowfabric.server.roles import ANYBODY, Principal
 from flowfabric.storage.base import Upkeep
+from flowfabric.storage.minting import new_uuid
+from flowfabric.wire.errors import HttpError
+from flowfabric.wire.fields import path_execution
+from flowfabric.wire.rights import Right
 
 if TYPE_CHECKING:
     from flowfabric.server.server import Server
 
 R = TypeVar("R")
+NO_STORE: Final = (("cache-control", "no-store"),)
+"""The header of answers that hold a credential."""
 GLANCES: Final = 4
 """How often the loop turns between the close of a connection and its being known."""
 
@@ -74,13 +79,13 @@ class Call:
     """A request that was let in: checked, limited, decoded."""
 
     __slots__ = (
-        "_query",
         "behalf",
         "body",
         "classic",
         "held",
         "path",
         "principal",
+        "query",
         "receive",
         "request_id",
         "scope",
@@ -108,21 +113,13 @@ class Call:
         """The rest of the request, for handlers that wait: it tells when the client goes away."""
         self.behalf = ""
         """On whose behalf an administrator asks, where it said so."""
-        self._query: Any = None
+        self.query: Any = None
+        """The decoded query."""
 
     @property
     def store(self) -> Upkeep:
         """The store behind the server."""
         return self.server.store
-
-    @property
-    def query(self) -> Any:
-        """The decoded query."""
-        return self._query
-
-    @query.setter
-    def query(self, value: Any) -> None:
-        self._query = value
 
     async def apply(self, command: Command[R]) -> R:
         """Send a command to the store in the name of the principal."""
@@ -133,11 +130,36 @@ class Call:
         return await self.server.apply_many(commands, self.principal.namespace) if commands else []
 
     def namespace(self, asked: str | None) -> str:
-        """Say in which namespace something is created: the one asked for, as far as the principal may."""
+        """Return the namespace to write to: the one asked for, else that of the token; refuse any other."""
+        bound = self._bound(asked)
+        return asked if asked is not None else bound or "default"
+
+    def claim_namespace(self, asked: str | None) -> str:
+        """Return the namespace to claim from: the one asked for, else that of the token; empty for all."""
+        return self.namespace(asked) if self.principal.namespace or asked is not None else ""
+
+    def own_namespace(self, asked: str | None) -> str:
+        """Return the namespace whose kinds a token writes: its own, else the one asked for; empty for all."""
+        return self._bound(asked) or asked or ""
+
+    def _bound(self, asked: str | None) -> str:
         bound = self.principal.namespace
         if bound and asked not in {None, bound}:
             raise HttpError(403, f"this token is bound to namespace {bound}", "forbidden", kind="forbidden")
-        return asked if asked is not None else bound or "default"
+        return bound
+
+    @property
+    def partitions(self) -> Partitions:
+        """Return how execution ids are spread."""
+        return self.store.partitions
+
+    def now(self) -> int:
+        """Return the time of the store."""
+        return self.store.now()
+
+    def new_id(self) -> str:
+        """Return a random UUID."""
+        return new_uuid()
 
     async def read(self, question: Question[R]) -> R:
         """Ask the store."""
@@ -157,10 +179,10 @@ class Call:
         """Refuse to answer with so many bytes when too much waits to be read already."""
         self.server.unread.check(size)
 
-    def demand(self, need: Need) -> None:
+    def demand(self, right: Right) -> None:
         """Refuse who may not, where that depends on more than the route."""
-        self.scope[NEEDED] = need
-        authorize(self.principal, need)
+        self.scope[NEEDED] = right
+        authorize(self.principal, right)
 
     async def while_connected(
         self, work: Coroutine[Any, Any, R], give_back: Callable[[R], Awaitable[None]] | None = None

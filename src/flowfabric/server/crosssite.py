@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from flowfabric.server.errors import HttpError
+from flowfabric.wire.errors import HttpError
 
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 FRIENDLY: Final = frozenset({b"same-origin", b"same-site", b"none"})

@@ -18,8 +18,8 @@ import msgspec
 
 from flowfabric.model.contracts.access import ReadCursorKeys
 from flowfabric.model.limits import MAX_INT
-from flowfabric.server.errors import HttpError, bad_request
 from flowfabric.storage.base import Commands
+from flowfabric.wire.errors import HttpError, bad_request
 
 Place = tuple[int, str]
 """A score and an execution's id."""

@@ -20,7 +20,8 @@ from flowfabric.model.contracts.reads import (
 )
 from flowfabric.model.records import Attempt, Event, Execution
 from flowfabric.model.state import Ownership
-from flowfabric.server.roles import Need, Principal
+from flowfabric.server.roles import Principal
+from flowfabric.wire.rights import Right
 
 R = TypeVar("R")
 PARTS: Final = frozenset({"lease_id", "attempt_id"})
@@ -28,7 +29,7 @@ PARTS: Final = frozenset({"lease_id", "attempt_id"})
 
 def sees_fences(principal: Principal) -> bool:
     """Whether somebody may see fences."""
-    return principal.may(Need.OPERATE)
+    return principal.may(Right.OPERATE)
 
 
 def seen_by(principal: Principal, found: R) -> R:

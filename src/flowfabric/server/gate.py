@@ -23,13 +23,16 @@ from flowfabric.server import audit, records
 from flowfabric.server.auth import authorize
 from flowfabric.server.call import Answer, Call
 from flowfabric.server.crosssite import CrossSite
-from flowfabric.server.errors import BAD_SHAPE, HttpError, from_engine
 from flowfabric.server.logs import EXECUTION, REQUEST
 from flowfabric.server.query import check_path, check_query, decode_query, text_of
-from flowfabric.server.roles import Need, Principal, Role
-from flowfabric.server.routing import FORM_TYPE, Endpoint, Router, endpoints
+from flowfabric.server.roles import Principal
+from flowfabric.server.routing import Router, handler_of
 from flowfabric.server.sending import Outgoing
 from flowfabric.storage.minting import new_uuid
+from flowfabric.wire import routes
+from flowfabric.wire.errors import BAD_SHAPE, HttpError, from_engine
+from flowfabric.wire.rights import Right, Role
+from flowfabric.wire.route import FORM, Route
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
@@ -53,7 +56,8 @@ class Gate:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._router = Router(endpoints())
+        self._router = Router(routes())
+        self._handlers = {route.name: handler_of(route) for route in routes()}
         self._cross_site = CrossSite(server.settings.cors_origins, server.settings.public_url)
         self._decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
@@ -76,8 +80,8 @@ class Gate:
             except Exception as error:  # noqa: BLE001 - whatever it is, it is answered
                 answer = _refusal(_blamed(error, scope["method"], route), request_id)
                 response = Outgoing(scope, answer, request_id)
-            if route is not None and scope.get(audit.NEEDED, route.need) in audit.AUDITED:
-                code = answer.value["code"] if answer.status >= 400 and answer.raw is None else ""
+            if route is not None and scope.get(audit.NEEDED, route.right) in audit.AUDITED:
+                code = answer.value.code if answer.status >= 400 and answer.raw is None else ""
                 audit.request(
                     route.method, route.path, path, scope.get(PRINCIPAL), answer.status, request_id, code
                 )
@@ -96,8 +100,8 @@ class Gate:
         receive: Receive,
         headers: dict[bytes, bytes],
         request_id: str,
-        methods: dict[str, Endpoint],
-        route: Endpoint | None,
+        methods: dict[str, Route],
+        route: Route | None,
         parts: dict[str, bytes],
         held: AsyncExitStack,
     ) -> Answer:
@@ -128,17 +132,17 @@ class Gate:
             return await records.answer(call, route)
         if route.query is not None:
             call.query = decode_query(route.query, scope["query_string"])
-        return await route.handler(call)
+        return await self._handlers[route.name](call)
 
-    async def _body(self, route: Endpoint, headers: dict[bytes, bytes], receive: Receive) -> Any:
+    async def _body(self, route: Route, headers: dict[bytes, bytes], receive: Receive) -> Any:
         data = await _read(route, headers, receive, self._server.unfinished)
         if route.body is None or (route.body_optional and not data):
             return None
         kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
         if route.form:
-            if kind != FORM_TYPE.encode():
+            if kind != FORM.encode():
                 code = "unsupported_media_type"
-                raise HttpError(415, f"{BAD_TYPE}: send {FORM_TYPE}", code, kind=code)
+                raise HttpError(415, f"{BAD_TYPE}: send {FORM}", code, kind=code)
             return decode_query(route.body, data)
         if kind != b"application/json" and not (kind.startswith(b"application/") and kind.endswith(b"+json")):
             code = "unsupported_media_type"
@@ -149,13 +153,13 @@ class Gate:
         return decode_body(decoder, data)
 
 
-async def _confine(call: Call, route: Endpoint) -> None:
+async def _confine(call: Call, route: Route) -> None:
     """Keep a token that is bound to a namespace inside it, whatever it asks for and in whatever form.
 
     An execution of another namespace is not there; a route that does not keep to a namespace is closed.
     """
     bound = call.principal.namespace
-    if not bound or route.need is Need.NOTHING:
+    if not bound or route.right is Right.NOTHING:
         return
     if route.names_execution:
         await call.visible(call.execution_id)
@@ -210,9 +214,7 @@ def _misshapen(message: str) -> HttpError:
     return HttpError(422, f"{BAD_SHAPE}: {message}", "invalid_input", kind="invalid_input", field=field)
 
 
-async def _read(
-    route: Endpoint, headers: dict[bytes, bytes], receive: Receive, unfinished: Unfinished
-) -> bytes:
+async def _read(route: Route, headers: dict[bytes, bytes], receive: Receive, unfinished: Unfinished) -> bytes:
     """Read the body, refusing one that is too large before it is read."""
     declared = headers.get(b"content-length", b"")
     if declared.isdigit() and int(declared) > route.limit:
@@ -264,7 +266,7 @@ def _check_encoding(headers: Iterable[tuple[bytes, bytes]]) -> None:
             )  # fmt: skip
 
 
-def _too_large(route: Endpoint) -> HttpError:
+def _too_large(route: Route) -> HttpError:
     return HttpError(
         413, "payload_too_large", "payload_too_large", kind="payload_too_large",
         extra={"limit_bytes": route.limit, "route": route.path}, headers=(("connection", "close"),),
@@ -276,27 +278,27 @@ def _request_id(headers: dict[bytes, bytes]) -> str:
     return given if _REQUEST_ID.fullmatch(given) else new_uuid()
 
 
-def _behalf(headers: dict[bytes, bytes], principal: Principal, route: Endpoint) -> str:
+def _behalf(headers: dict[bytes, bytes], principal: Principal, route: Route) -> str:
     """Read on whose behalf an administrator acts, for the history; the audit names the token in any case."""
     given = headers.get(ON_BEHALF, b"")
-    if not given or principal.role is not Role.ADMIN or route.need is Need.ADMIN:
+    if not given or principal.role is not Role.ADMIN or route.right is Right.ADMIN:
         return ""
     return checks.name("actor", text_of("actor", unquote_to_bytes(given)))
 
 
-def _need(methods: dict[str, Endpoint], route: Endpoint | None) -> Need | None:
+def _need(methods: dict[str, Route], route: Route | None) -> Right | None:
     """Say what a request needs; a wrong method on a path that is open to everybody is no secret either."""
     if route is not None:
-        return route.need
-    open_path = methods and all(known.need is Need.NOTHING for known in methods.values())
-    return Need.NOTHING if open_path else None
+        return route.right
+    open_path = methods and all(known.right is Right.NOTHING for known in methods.values())
+    return Right.NOTHING if open_path else None
 
 
-def _template(route: Endpoint | None) -> str:
+def _template(route: Route | None) -> str:
     return route.path if route else "unknown"
 
 
-def _blamed(error: Exception, method: str, route: Endpoint | None) -> HttpError:
+def _blamed(error: Exception, method: str, route: Route | None) -> HttpError:
     """Say what an error means to the caller, and log what is not the caller's fault."""
     if isinstance(error, HttpError):
         return error

@@ -16,13 +16,13 @@ from flowfabric.engine.waiting import LOOK_SECONDS
 from flowfabric.model.contracts.reads import FeedEntry, Question, ReadFeed
 from flowfabric.model.errors import FlowFabricError, StoreClosed
 from flowfabric.server.call import Stopping
-from flowfabric.server.errors import HttpError
 from flowfabric.server.fences import line_without_fence
 from flowfabric.server.revocation import Revocation
 from flowfabric.server.roles import Principal
-from flowfabric.server.shapes import event as history_line
 from flowfabric.server.sse import message
 from flowfabric.storage.base import Upkeep
+from flowfabric.wire.errors import HttpError
+from flowfabric.wire.views import EventView
 
 R = TypeVar("R")
 MAX_STREAMS: Final = 10_000
@@ -294,5 +294,5 @@ def feed_message(entry: FeedEntry) -> bytes:
         "execution_kind": entry.execution_kind,
         "flow_id": entry.flow_id or None,
         "public_state": entry.event.to_state,
-    } | history_line(line_without_fence(entry.event))
+    } | EventView.of(line_without_fence(entry.event)).to_dict()
     return message("state", data, str(entry.position))

@@ -13,10 +13,9 @@ from flowfabric.model.contracts.access import Signed
 from flowfabric.model.times import moment
 from flowfabric.server.call import Answer
 from flowfabric.server.links import Link
+from flowfabric.wire.access import MAX_COMMENT_LENGTH, MAX_NAME_LENGTH
 
 HTML: Final = "text/html; charset=utf-8"
-MAX_COMMENT_LENGTH: Final = 2_000
-MAX_NAME_LENGTH: Final = 128
 _STYLE: Final = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:36rem;margin:4rem auto;padding:0 1rem;color:#1c2024;"
     "background:#fff}h1{font-size:1.4rem}h2{font-size:1rem;margin:1.5rem 0 .3rem}"

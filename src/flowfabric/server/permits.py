@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
-from flowfabric.server.errors import HttpError
+from flowfabric.wire.errors import HttpError
 
 
 class Permits:

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, unquote_to_bytes
 import msgspec
 from msgspec import inspect
 
-from flowfabric.server.errors import HttpError, bad_request
+from flowfabric.wire.errors import HttpError, bad_request
 
 MAX_PARAMETERS: Final = 1_000
 _WHOLE: Final = re.compile(r"-?[0-9]{1,20}", re.ASCII)

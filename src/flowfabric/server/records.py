@@ -19,92 +19,51 @@ from flowfabric.model.contracts.kinds import FindKinds, GetKind, ListKinds
 from flowfabric.model.contracts.reads import (
     CountExecutions,
     CountLeases,
-    Describe,
     FeedPage,
     FindExecutions,
     GetExecution,
-    GetPayload,
-    GetResult,
-    GetStep,
-    GetSuspension,
     ListAttempts,
     ListExecutions,
     ListLanes,
     ListLeases,
     ListPartition,
     ListQueue,
-    ListSteps,
-    ListWaitpoints,
     ListWorkers,
     ObserveSignals,
     Question,
     QueuePage,
     ReadFeed,
-    ReadHistory,
     ReadInbox,
     ReadStream,
-    ReadSummary,
     ReadToken,
     StreamPage,
     TailStream,
 )
 from flowfabric.model.errors import NotFound
-from flowfabric.server.call import Answer, Call
+from flowfabric.server.call import NO_STORE, Answer, Call
 from flowfabric.server.cursors import queue_name, read_place, write_place
-from flowfabric.server.errors import HttpError, bad_request
 from flowfabric.server.fences import seen_by
 from flowfabric.server.listing import Listing, Names, read_list, read_names
 from flowfabric.server.pieces import in_pieces, paged_answer
-from flowfabric.server.routing import Endpoint
+from flowfabric.wire.errors import HttpError, bad_request
+from flowfabric.wire.route import RECORD, Route
 
-MEDIA_TYPE: Final = "application/vnd.flowfabric.record+json"
 FRAMES_MAX: Final = 1_000
 BLOCK_MAX_MS: Final = 30_000
-_NO_STORE: Final = (("cache-control", "no-store"),)
 
-_RUN: Final = "/v1/executions/{id}"
-QUESTIONS: Final[dict[str, tuple[type[Question[Any]], ...]]] = {
-    _RUN: (Describe, GetExecution),
-    f"{_RUN}/detail": (GetPayload, ListAttempts, GetSuspension),
-    f"{_RUN}/result": (GetResult,),
-    f"{_RUN}/history": (ReadHistory,),
-    f"{_RUN}/signals": (ObserveSignals,),
-    f"{_RUN}/pending-waitpoints": (ListWaitpoints,),
-    f"{_RUN}/waitpoints/{{waitpoint_id}}/token": (ReadToken,),
-    f"{_RUN}/attempts/{{idx}}/stream": (ReadStream,),
-    f"{_RUN}/attempts/{{idx}}/stream/tail": (TailStream,),
-    f"{_RUN}/attempts/{{idx}}/stream/summary": (ReadSummary,),
-    f"{_RUN}/steps": (ListSteps,),
-    f"{_RUN}/steps/{{name}}": (GetStep,),
-    "/v1/executions": (ListExecutions, ListQueue, ListPartition, FindExecutions),
-    "/v1/waitpoints": (ReadInbox,),
-    "/v1/feed": (ReadFeed,),
-    "/v1/lanes": (ListLanes,),
-    "/v1/kinds": (ListKinds, FindKinds),
-    "/v1/kinds/{kind}": (GetKind,),
-    "/v1/workers": (ListWorkers, CountLeases),
-    "/v1/stats": (CountExecutions,),
-    "/v1/workers/{worker_id}/leases": (ListLeases,),
-}
-"""Which questions a route answers."""
 _OF_NAMESPACE: Final = (
     ListExecutions, ListPartition, FindExecutions, ListLanes, ListKinds, GetKind, ListWorkers, CountLeases,
     CountExecutions, ReadInbox,
 )  # fmt: skip
 """Questions that name a namespace: a bound token's is put in."""
-_IN_PATH: Final = {
-    "id": "execution_id", "idx": "attempt_index", "waitpoint_id": "waitpoint_id", "name": "step_name",
-    "worker_id": "worker_instance_id", "kind": "kind",
-}  # fmt: skip
-"""Which fields of a question the parts of a path are."""
 
 
 def wanted(headers: dict[bytes, bytes]) -> bool:
     """Whether the caller asks for records."""
-    return headers.get(b"accept", b"") == MEDIA_TYPE.encode()
+    return headers.get(b"accept", b"") == RECORD.encode()
 
 
-async def answer(call: Call, route: Endpoint) -> Answer:
+async def answer(call: Call, route: Route) -> Answer:
     """Answer a question that a route knows."""
     try:
         query = parse_qs(
@@ -119,25 +78,25 @@ async def answer(call: Call, route: Endpoint) -> Answer:
     if isinstance(question, ReadStream | TailStream):
         return await _stream(call, question, int(wait_ms))
     found = seen_by(call.principal, await _asked(call, route, question))
-    return _record(found, headers=_NO_STORE if isinstance(question, ReadToken) else ())
+    return _record(found, headers=NO_STORE if isinstance(question, ReadToken) else ())
 
 
 def _record(value: Any, headers: tuple[tuple[str, str], ...] = ()) -> Answer:
-    return Answer(value, content_type=MEDIA_TYPE, headers=headers)
+    return Answer(value, content_type=RECORD, headers=headers)
 
 
-def _question(call: Call, route: Endpoint, text: str) -> Question[Any]:
-    known = {kind.__name__: kind for kind in QUESTIONS.get(route.path, ())}
-    if route.method != "GET" or not known:
+def _question(call: Call, route: Route, text: str) -> Question[Any]:
+    known = {kind.__name__: kind for kind in route.questions}
+    if not known:
         raise HttpError(
             406, "this route has no records; accept application/json", "not_acceptable", kind="not_acceptable"
         )
-    in_path: dict[str, Any] = {_IN_PATH[name]: part for name, part in call.path.items()}
-    if "execution_id" in in_path:
-        in_path["execution_id"] = call.execution_id
+    execution_id = {"execution_id": call.execution_id} if route.names_execution else {}
     try:
         ((name, fields),) = msgspec.json.decode(text, type=dict[str, dict[str, Any]]).items()
-        question: Question[Any] = msgspec.convert(fields | in_path, known[name], strict=False)
+        kind = known[name]
+        in_path = {route.field_in_path(parameter, kind): part for parameter, part in call.path.items()}
+        question: Question[Any] = msgspec.convert(fields | in_path | execution_id, kind, strict=False)
     except KeyError as error:
         raise bad_request(f"question: ask one of {', '.join(known)} here", field="question") from error
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
@@ -146,7 +105,7 @@ def _question(call: Call, route: Endpoint, text: str) -> Question[Any]:
     return question
 
 
-async def _asked(call: Call, route: Endpoint, question: Question[Any]) -> Any:
+async def _asked(call: Call, route: Route, question: Question[Any]) -> Any:
     bound = call.principal.namespace
     if not bound or route.names_execution:  # the gate has looked whose execution it is
         return await _read(call, question)
@@ -185,7 +144,7 @@ async def _stream(call: Call, question: ReadStream | TailStream, wait_ms: int) -
     pages = in_pieces(question, wait if isinstance(question, TailStream) and wait_ms else read, read)
     call.held.push_async_callback(pages.aclose)
     return await paged_answer(
-        pages, lambda view: view, lambda _, __, page: replace(page, frames=()), content_type=MEDIA_TYPE
+        pages, lambda view: view, lambda _, __, page: replace(page, frames=()), content_type=RECORD
     )
 
 

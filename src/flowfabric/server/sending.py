@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from flowfabric.server.call import Answer, encode
-from flowfabric.server.errors import HttpError
+from flowfabric.wire.errors import HttpError
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send

@@ -19,13 +19,14 @@ from flowfabric.server.live import Live
 from flowfabric.server.metered import metered
 from flowfabric.server.permits import Permits, WaitedPermits
 from flowfabric.server.revocation import Revocation
-from flowfabric.server.roles import Need, Principal
+from flowfabric.server.roles import Principal
 from flowfabric.server.routes import load_routes
 from flowfabric.server.sending import Unread
 from flowfabric.server.settings import Settings
 from flowfabric.server.tally import Tally
 from flowfabric.server.variables import url_of
 from flowfabric.storage.base import Upkeep
+from flowfabric.wire.rights import Right
 
 if TYPE_CHECKING:
     import socket
@@ -137,9 +138,9 @@ class Server:
         self.background.add(task)
         task.add_done_callback(self.background.discard)
 
-    async def admit(self, headers: dict[bytes, bytes], need: Need | None) -> Principal:
+    async def admit(self, headers: dict[bytes, bytes], right: Right | None) -> Principal:
         """Say who asks; refuse who may not."""
-        return await self.access.admit(headers, need)
+        return await self.access.admit(headers, right)
 
     async def apply(self, command: Command[R], namespace: str = "") -> R:
         """Send a command to the store; `namespace` is the one that its sender is bound to."""

@@ -28,14 +28,14 @@ from flowfabric.model.limits import MAX_INT
 from flowfabric.model.records import Event, Execution, Frame, LeaseStart
 from flowfabric.model.state import TERMINAL_STATES
 from flowfabric.model.superseded import Superseded, Told, lease_of, mark_told, unmark_told
-from flowfabric.server.errors import bad_request
 from flowfabric.server.fences import seen_by
 from flowfabric.server.live import Live
 from flowfabric.server.pieces import FIRST, GROWTH, MOST, kept
-from flowfabric.server.render import frame_fields
 from flowfabric.server.roles import Principal
-from flowfabric.server.shapes import event as history_line
 from flowfabric.server.sse import CHUNK_BYTES, PING, message
+from flowfabric.wire.errors import bad_request
+from flowfabric.wire.stream import frame_fields
+from flowfabric.wire.views import EventView
 
 _PLACE: Final = re.compile(r"(\d{1,16})\.(\d{1,16})\.(\d{1,16})-(\d{1,16})", re.ASCII)
 _UNANNOUNCED: Final = (0, 0)
@@ -220,7 +220,7 @@ class Story:
         self._place = replace(self._place, seq=event.seq)
         self._state = event.to_state
         if event.from_state != event.to_state:
-            line = history_line(seen_by(self._principal, event))
+            line = EventView.of(seen_by(self._principal, event)).to_dict()
             data = {"execution_id": self._execution_id, "public_state": event.to_state} | line
             yield message("state", data, str(self._place))
 

@@ -28,8 +28,9 @@ from flowfabric.model.contracts.lease import Claimed, IssueReclaimGrant, Renew
 from flowfabric.model.contracts.reads import Question
 from flowfabric.model.errors import FlowFabricError, Infrastructure
 from flowfabric.server.logs import TRACE
-from flowfabric.server.routing import Router, endpoints
+from flowfabric.server.routing import Router
 from flowfabric.storage.base import Upkeep
+from flowfabric.wire import routes
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -74,7 +75,7 @@ class TracedRequests:
     def __init__(self, app: ASGIApp, tracer: Tracer) -> None:
         self._app = app
         self._tracer = tracer
-        self._router = Router(endpoints())
+        self._router = Router(routes())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""

@@ -17,9 +17,9 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from flowfabric.server.call import encode
-from flowfabric.server.errors import HttpError
 from flowfabric.server.sending import CONNECTION, UNREAD_BYTES, Unread
 from flowfabric.storage.minting import new_uuid
+from flowfabric.wire.errors import HttpError
 
 LINGER_SECONDS: Final = 2.0
 SWEEP_SECONDS: Final = 1.0
