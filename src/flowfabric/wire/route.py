@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import quote
 
 from msgspec import UNSET, Struct
@@ -86,6 +86,8 @@ class Incoming(Protocol):
         """Return a random UUID."""
 
 
+_NEVER_COPIED: Final = frozenset({"execution_id", "namespace"})
+"""Fields of a body that are judged before they count."""
 Takes = Callable[[Any, Any], Mapping[str, Any]]
 Sends = Callable[[Any], Mapping[str, Any]]
 
@@ -108,6 +110,16 @@ def fenced(command: Any) -> bool:
 def keyed(command: Any) -> bool:
     """A repeat is recognised by its idempotency key."""
     return bool(command.idempotency_key)
+
+
+class _Plan(NamedTuple):
+    """How a command is built from a request; computed once."""
+
+    holder: bool
+    namespaced: bool
+    copied: tuple[tuple[str, str, Callable[[Any], Any] | None], ...]
+    """Name in the body, name in the command, and the adapter between them."""
+    in_path: tuple[tuple[str, str], ...]
 
 
 class Route(Struct, frozen=True, kw_only=True, dict=True):
@@ -158,8 +170,6 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
     examples: Mapping[int, Any] = {}
     """Examples of answers, by status."""
 
-    IN_PATH: ClassVar[Mapping[str, tuple[str, ...]]] = _PATH_FIELDS
-
     @property
     def names_execution(self) -> bool:
         """Return whether the path names an execution, as `{id}`."""
@@ -196,42 +206,40 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
         """
         kind = kind or self.command
         assert kind is not None
-        holder = "fence" in kind.__struct_fields__
-        if holder and given.source not in HOLDER_SOURCES:
+        plan = self._plans.get(kind) or self._plan(kind)
+        if plan.holder and given.source not in HOLDER_SOURCES:
             call.demand(Right.OPERATE)
         if self.takes is not None:
             fields = {**self.takes(call, given), **fields}
-        fields.setdefault("actor", call.behalf if holder else call.actor)
+        fields.setdefault("actor", call.behalf if plan.holder else call.actor)
         if given is not None:
-            self._copy(given, fields, self._plan(kind))
-        for parameter in self.parameters:
-            name = self.field_in_path(parameter, kind)
-            if name and name not in fields:
+            for name, to, adapt in plan.copied:
+                value = getattr(given, name)
+                if value is not None and value is not UNSET and to not in fields:
+                    fields[to] = value if adapt is None else adapt(value)
+        for parameter, name in plan.in_path:
+            if name not in fields:
                 fields[name] = _in_path(call, parameter, name)
-        if "namespace" in kind.__struct_fields__ and "namespace" not in fields:
+        if plan.namespaced and "namespace" not in fields:
             fields["namespace"] = call.namespace(getattr(given, "namespace", None))
         return kind(**fields)
 
-    def _plan(self, kind: type[Command[Any]]) -> list[tuple[str, str, Callable[[Any], Any] | None]]:
-        """List what is copied from the body into a command: from, to, and the adapter between them."""
-        plans: dict[Any, Any] = self.__dict__.setdefault("plans", {})
-        if kind not in plans:
-            form = self.body or self.query
-            pairs = ((name, self.names.get(name, name)) for name in form.__struct_fields__)
-            plans[kind] = [
-                (name, to, IN.get(to))
-                for name, to in pairs
-                if to in kind.__struct_fields__ and to not in {"execution_id", "namespace"}
-            ]
-        found: list[tuple[str, str, Callable[[Any], Any] | None]] = plans[kind]
-        return found
+    @cached_property
+    def _plans(self) -> dict[type[Command[Any]], _Plan]:
+        return {}
 
-    @staticmethod
-    def _copy(given: Any, fields: dict[str, Any], plan: Any) -> None:
-        for name, to, adapt in plan:
-            value = getattr(given, name)
-            if value is not None and value is not UNSET and to not in fields:
-                fields[to] = value if adapt is None else adapt(value)
+    def _plan(self, kind: type[Command[Any]]) -> _Plan:
+        known = kind.__struct_fields__
+        form = self.body or self.query
+        pairs = ((name, self.names.get(name, name)) for name in form.__struct_fields__)
+        places = ((parameter, self.field_in_path(parameter, kind)) for parameter in self.parameters)
+        plan = self._plans[kind] = _Plan(
+            "fence" in known,
+            "namespace" in known,
+            tuple((name, to, IN.get(to)) for name, to in pairs if to in known and to not in _NEVER_COPIED),
+            tuple((parameter, name) for parameter, name in places if name),
+        )
+        return plan
 
     # From the command to the request: the client's side.
 
