@@ -17,7 +17,7 @@ from flowfabric.model.contracts import access, create, kinds, lease, reads, stre
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.machine.workspace import decidable
 from flowfabric.model.transitions import TRANSITIONS, Target, Transition
-from flowfabric.server import openapi
+from flowfabric.server.http import openapi
 from tools import api_pages
 from tools.api_rooms import ROOMS, Room
 from tools.cli_page import commands

@@ -30,7 +30,7 @@ from flowfabric.model.contracts.reads import (
 from flowfabric.model.contracts.upkeep import Marked, MarkWorkerDead
 from flowfabric.model.errors import FlowFabricError, Unauthorized
 from flowfabric.model.ids import Partitions, spread
-from flowfabric.server.auth import digest
+from flowfabric.server.access.auth import digest
 from flowfabric.storage.base import Waits
 from flowfabric.storage.sqlite import SqliteStore
 from support.driver import Driver, new_uuid

@@ -10,8 +10,8 @@ import pytest
 from flowfabric.client.requests import NOT_OFFERED, answer_type
 from flowfabric.model.contracts import access, create, kinds, lease, reads, streams, upkeep, waiting
 from flowfabric.model.contracts.base import Command
+from flowfabric.server.http.routing import handler_of
 from flowfabric.server.routes import load_routes
-from flowfabric.server.routing import handler_of
 from flowfabric.wire import routes, routes_by_command, routes_by_question
 from support.driver import Driver
 from support.expect import refused

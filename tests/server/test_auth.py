@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from flowfabric.model.contracts.access import CreateToken
-from flowfabric.server import auth
+from flowfabric.server.access import auth
 from flowfabric.server.settings import Settings
 from flowfabric.storage.minting import new_uuid
 from flowfabric.wire.rights import GRANTS, Right, Role

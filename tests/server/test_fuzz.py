@@ -22,7 +22,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from flowfabric.server.openapi import document
+from flowfabric.server.http.openapi import document
 from flowfabric.wire import routes
 from support.process import started
 

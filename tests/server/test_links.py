@@ -12,7 +12,7 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 
 from flowfabric.model.contracts.upkeep import RotateSecret
-from flowfabric.server.links import open_link
+from flowfabric.server.access.links import open_link
 from flowfabric.server.settings import Settings
 from flowfabric.storage.minting import new_uuid
 from flowfabric.wire.access import LONGEST_LINK_MS

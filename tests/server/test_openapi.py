@@ -10,7 +10,7 @@ import msgspec
 import openapi_spec_validator
 import pytest
 
-from flowfabric.server.openapi import document
+from flowfabric.server.http.openapi import document
 from flowfabric.wire import routes
 from flowfabric.wire.rights import Right
 from support.server import Api

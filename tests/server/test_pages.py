@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from flowfabric.server.openapi import document
+from flowfabric.server.http.openapi import document
 from flowfabric.wire.rights import GRANTS, Right, Role
 from support.server import Api
 from support.serving import Serve

@@ -18,8 +18,8 @@ from flowfabric.model.contracts.create import Created, CreateExecution
 from flowfabric.model.contracts.lease import Completed
 from flowfabric.model.contracts.reads import GetExecution
 from flowfabric.model.state import Public
-from flowfabric.server import sharing
-from flowfabric.server.tally import NAMESPACES, Tally
+from flowfabric.server.observe import sharing
+from flowfabric.server.observe.tally import NAMESPACES, Tally
 from support.process import Process, started
 from support.serving import Backend
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flowfabric.server.roles import Principal
+from flowfabric.server.access.roles import Principal
 from flowfabric.wire.rights import Right, Role
 from support.server import Api
 from support.work import act, claim, create, path

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from flowfabric.server.call import Answer, Call
-from flowfabric.server.gate import Gate
-from flowfabric.server.openapi import document
+from flowfabric.server.http.call import Answer, Call
+from flowfabric.server.http.gate import Gate
+from flowfabric.server.http.openapi import document
 from support.server import Api
 from support.serving import Serve
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from flowfabric.server import live
+from flowfabric.server.live import feed as live
 from flowfabric.wire.rights import Role
 from support.attack import GIVE_UP_SECONDS, attacked, request, unread
 from support.process import started

@@ -18,7 +18,7 @@ from flowfabric.model.contracts.reads import Describe
 from flowfabric.model.contracts.upkeep import SeedSecret
 from flowfabric.model.contracts.waiting import DeliverSignal
 from flowfabric.model.state import Phase
-from flowfabric.server.roles import Principal
+from flowfabric.server.access.roles import Principal
 from flowfabric.wire.rights import Role
 from support.server import Api
 from support.serving import Backend

@@ -23,9 +23,9 @@ from flowfabric.model.contracts.reads import Question, StreamPage, TailStream
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.ids import Partitions
 from flowfabric.model.records import Execution
-from flowfabric.server.listener import _Http
+from flowfabric.server.http.listener import _Http
+from flowfabric.server.http.transport import Limits, protocol_with
 from flowfabric.server.server import Server
-from flowfabric.server.transport import Limits, protocol_with
 from flowfabric.storage.base import Dump, RepairReport, Subscription, Upkeep
 from flowfabric.storage.sqlite import SqliteStore
 from support.clock import ManualClock

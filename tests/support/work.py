@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from flowfabric.model.ids import Partitions, spread
-from flowfabric.server.roles import Principal
+from flowfabric.server.access.roles import Principal
 from flowfabric.storage.minting import new_uuid
 from flowfabric.wire.rights import Right, Role
 from support.server import Api

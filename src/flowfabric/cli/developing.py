@@ -21,7 +21,7 @@ from flowfabric.cli.narrator import Narrator
 from flowfabric.cli.screen import Screen
 from flowfabric.cli.serving import served
 from flowfabric.model.contracts.reads import FeedEntry, ListWorkers
-from flowfabric.server.logs import configure
+from flowfabric.server.observe.logs import configure
 from flowfabric.storage import open_store
 from flowfabric.storage.base import Commands
 from flowfabric.storage.resolve import make_folder, store_url, without_password

@@ -12,18 +12,18 @@ from flowfabric.engine import Engine
 from flowfabric.engine.kinds import KindCache
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.errors import FlowFabricError
-from flowfabric.server.auth import Access
-from flowfabric.server.cors import Cors
-from flowfabric.server.gate import Gate, Unfinished
-from flowfabric.server.live import Live
-from flowfabric.server.metered import metered
-from flowfabric.server.permits import Permits, WaitedPermits
-from flowfabric.server.revocation import Revocation
-from flowfabric.server.roles import Principal
+from flowfabric.server.access.auth import Access
+from flowfabric.server.access.permits import Permits, WaitedPermits
+from flowfabric.server.access.revocation import Revocation
+from flowfabric.server.access.roles import Principal
+from flowfabric.server.http.cors import Cors
+from flowfabric.server.http.gate import Gate, Unfinished
+from flowfabric.server.http.sending import Unread
+from flowfabric.server.live.feed import Live
+from flowfabric.server.observe.metered import metered
+from flowfabric.server.observe.tally import Tally
 from flowfabric.server.routes import load_routes
-from flowfabric.server.sending import Unread
 from flowfabric.server.settings import Settings
-from flowfabric.server.tally import Tally
 from flowfabric.server.variables import url_of
 from flowfabric.storage.base import Upkeep
 from flowfabric.wire.rights import Right
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
-    from flowfabric.server.metrics import Metrics
-    from flowfabric.server.tracing import Tracing
+    from flowfabric.server.observe.metrics import Metrics
+    from flowfabric.server.observe.tracing import Tracing
 
 R = TypeVar("R")
 LARGE_CLAIMS: Final = 4
@@ -118,7 +118,7 @@ class Server:
         self, sockets: Sequence[socket.socket] = (), ready: Callable[[], None] | None = None
     ) -> None:
         """Answer HTTP until `stop()`; then let requests end. Without sockets the settings say where."""
-        from flowfabric.server.listener import serve  # noqa: PLC0415 - only those who serve need it
+        from flowfabric.server.http.listener import serve  # noqa: PLC0415 - only those who serve need it
 
         await serve(self, sockets, ready)
 
@@ -179,7 +179,7 @@ class Server:
 
 def _metrics(registry: Any) -> Metrics | None:
     try:
-        from flowfabric.server.metrics import Metrics  # noqa: PLC0415 - needs prometheus_client
+        from flowfabric.server.observe.metrics import Metrics  # noqa: PLC0415 - needs prometheus_client
     except ImportError:
         if registry is not None:
             raise

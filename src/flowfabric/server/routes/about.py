@@ -6,9 +6,9 @@ from functools import cache
 from importlib.resources import files
 
 from flowfabric.model.contracts.reads import ListKids
-from flowfabric.server.call import Answer, Call, encode
-from flowfabric.server.pages import page
-from flowfabric.server.routing import serves
+from flowfabric.server.http.call import Answer, Call, encode
+from flowfabric.server.http.pages import page
+from flowfabric.server.http.routing import serves
 from flowfabric.wire.about import DOCS, HEALTHZ, LIVEZ, METRICS, OPENAPI, READYZ, ROOT, Status
 from flowfabric.wire.errors import HttpError
 
@@ -30,7 +30,7 @@ PAGE_HEADERS = (("content-security-policy", _POLICY), ("x-content-type-options",
 
 @cache
 def _document() -> bytes:
-    from flowfabric.server.openapi import document  # noqa: PLC0415 - it loads every route, this one too
+    from flowfabric.server.http.openapi import document  # noqa: PLC0415 - it loads every route, this one too
 
     return encode(document())
 
@@ -88,6 +88,6 @@ async def metrics(call: Call) -> Answer:
     counted = call.server.metrics
     if counted is None:
         raise HttpError(404, "metrics need prometheus_client, of the extra server", "not_found")
-    from flowfabric.server.metrics import CONTENT_TYPE  # noqa: PLC0415 - needs prometheus_client
+    from flowfabric.server.observe.metrics import CONTENT_TYPE  # noqa: PLC0415 - needs prometheus_client
 
     return Answer(raw=await counted.text(call.store, call.server.settings.lanes), content_type=CONTENT_TYPE)

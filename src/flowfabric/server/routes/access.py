@@ -11,10 +11,10 @@ from flowfabric.model.contracts.upkeep import RotateSecret
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.limits import MAX_INT
 from flowfabric.model.records import AccessToken
-from flowfabric.server import audit
-from flowfabric.server.auth import digest, new_token
-from flowfabric.server.call import NO_STORE, Answer, Call
-from flowfabric.server.routing import serves
+from flowfabric.server.access import audit
+from flowfabric.server.access.auth import digest, new_token
+from flowfabric.server.http.call import NO_STORE, Answer, Call
+from flowfabric.server.http.routing import serves
 from flowfabric.storage.minting import new_uuid
 from flowfabric.wire.access import (
     CREATE_TOKEN,

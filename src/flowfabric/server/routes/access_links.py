@@ -12,12 +12,12 @@ from flowfabric.model.contracts.access import ApprovalLink, Signed
 from flowfabric.model.contracts.waiting import ApproveSignal, SignalDuplicate
 from flowfabric.model.errors import FlowFabricError, refuse
 from flowfabric.model.limits import MAX_INT
-from flowfabric.server import audit
-from flowfabric.server.call import NO_STORE, Answer, Call
-from flowfabric.server.links import CLOSED, Link, Outdated, Tampered, open_link, seal
-from flowfabric.server.pages import PAGE_HEADERS, page, question_page
+from flowfabric.server.access import audit
+from flowfabric.server.access.links import CLOSED, Link, Outdated, Tampered, open_link, seal
+from flowfabric.server.http.call import NO_STORE, Answer, Call
+from flowfabric.server.http.pages import PAGE_HEADERS, page, question_page
+from flowfabric.server.http.routing import serves
 from flowfabric.server.routes.signal import answer_missing_waitpoint
-from flowfabric.server.routing import serves
 from flowfabric.storage.minting import new_uuid
 from flowfabric.wire.access import CREATE_LINK, LONGEST_LINK_MS, SHOW_LINK, USE_LINK, LinkAnswerBody, LinkBody
 from flowfabric.wire.errors import HttpError, bad_request, unprocessable

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from flowfabric.engine import claim_by_looking, claim_now
 from flowfabric.model.contracts.lease import Claim, Claimed, Release, Task
-from flowfabric.server.call import Answer, Call, Stopping, encode
-from flowfabric.server.routing import serves
+from flowfabric.server.http.call import Answer, Call, Stopping, encode
+from flowfabric.server.http.routing import serves
 from flowfabric.storage.base import Commands
 from flowfabric.wire.claim import CLAIM, ClaimBody, TaskView
 from flowfabric.wire.errors import HttpError, bad_request

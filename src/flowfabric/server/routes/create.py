@@ -9,8 +9,8 @@ import msgspec
 from flowfabric.model.contracts.create import CreateExecution, Duplicate
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.kinds import with_defaults
-from flowfabric.server.call import Answer, Call
-from flowfabric.server.routing import serves
+from flowfabric.server.http.call import Answer, Call
+from flowfabric.server.http.routing import serves
 from flowfabric.wire.classic import misshapen_policy
 from flowfabric.wire.create import (
     CREATE,
@@ -67,7 +67,7 @@ async def _resolved(call: Call, found: Sequence[tuple[SubmitBody, CreateExecutio
 
 
 def _decode(raw: msgspec.Raw) -> SubmitBody:
-    from flowfabric.server.gate import decode_body  # noqa: PLC0415 - the gate loads the routes
+    from flowfabric.server.http.gate import decode_body  # noqa: PLC0415 - the gate loads the routes
 
     item: SubmitBody = decode_body(_ITEM, bytes(raw))
     return item

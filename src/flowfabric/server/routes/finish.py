@@ -5,8 +5,8 @@ from __future__ import annotations
 from flowfabric.model.contracts.base import OPERATOR_OVERRIDE, Fence
 from flowfabric.model.contracts.lease import Cancel
 from flowfabric.model.errors import FlowFabricError
-from flowfabric.server.call import Answer, Call
-from flowfabric.server.routing import serves
+from flowfabric.server.http.call import Answer, Call
+from flowfabric.server.http.routing import serves
 from flowfabric.wire.errors import from_engine, unprocessable
 from flowfabric.wire.fields import HOLDER_SOURCES, fence_of, same_id
 from flowfabric.wire.finish import CANCEL, CancelBody

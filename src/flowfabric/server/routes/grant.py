@@ -10,8 +10,8 @@ from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.ids import partition_in, partition_key
 from flowfabric.model.machine.claim import at_reclaim_cap
 from flowfabric.model.state import Ownership, Phase
-from flowfabric.server.call import Answer, Call
-from flowfabric.server.routing import serves
+from flowfabric.server.http.call import Answer, Call
+from flowfabric.server.http.routing import serves
 from flowfabric.wire.claim import TaskView
 from flowfabric.wire.classic import capabilities, check_asker
 from flowfabric.wire.errors import unprocessable

@@ -8,9 +8,9 @@ import binascii
 from flowfabric.model.contracts.kinds import FOR_ALL, GetKind, ListKinds
 from flowfabric.model.errors import refuse
 from flowfabric.model.limits import MAX_NAME_BYTES
-from flowfabric.server.call import Answer, Call
-from flowfabric.server.cursors import bad_cursor
-from flowfabric.server.routing import apply, serves
+from flowfabric.server.http.call import Answer, Call
+from flowfabric.server.http.cursors import bad_cursor
+from flowfabric.server.http.routing import apply, serves
 from flowfabric.wire.kind import (
     DELETE_KIND,
     GET_KIND,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from flowfabric.model.contracts.reads import PAGE_MAX, LaneView, ListLanes
-from flowfabric.server.call import Answer, Call
-from flowfabric.server.listing import read_names
-from flowfabric.server.routing import serves
+from flowfabric.server.http.call import Answer, Call
+from flowfabric.server.http.listing import read_names
+from flowfabric.server.http.routing import serves
 from flowfabric.wire.lane import LIST_LANES, LanePage, LaneRow
 
 

@@ -9,9 +9,9 @@ from flowfabric.model.contracts.lease import Renew, Renewed
 from flowfabric.model.contracts.reads import ListLeases
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.limits import MAX_LEASE_TTL_MS, MIN_LEASE_TTL_MS
-from flowfabric.server.call import Answer, Call
-from flowfabric.server.records import inside
-from flowfabric.server.routing import serves
+from flowfabric.server.http.call import Answer, Call
+from flowfabric.server.http.records import inside
+from flowfabric.server.http.routing import serves
 from flowfabric.wire.errors import bad_request, refusal_of
 from flowfabric.wire.lease import (
     LIST_LEASES,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flowfabric.server.call import Answer, Call
-from flowfabric.server.routing import apply, serves
+from flowfabric.server.http.call import Answer, Call
+from flowfabric.server.http.routing import apply, serves
 from flowfabric.wire.operate import CHANGE_PRIORITY, PriorityView
 
 

@@ -25,11 +25,11 @@ from flowfabric.model.errors import NotFound
 from flowfabric.model.limits import MAX_RESULT_BYTES
 from flowfabric.model.records import Attempt, Execution
 from flowfabric.model.state import Eligibility, Phase, Public
-from flowfabric.server.call import Answer, Call, Stopping, encode
-from flowfabric.server.cursors import read_cursor, write_cursor
-from flowfabric.server.fences import seen_by
-from flowfabric.server.listing import read_list
-from flowfabric.server.routing import serves
+from flowfabric.server.access.fences import seen_by
+from flowfabric.server.http.call import Answer, Call, Stopping, encode
+from flowfabric.server.http.cursors import read_cursor, write_cursor
+from flowfabric.server.http.listing import read_list
+from flowfabric.server.http.routing import serves
 from flowfabric.wire import payload
 from flowfabric.wire.errors import HttpError
 from flowfabric.wire.read import (

@@ -13,8 +13,8 @@ from flowfabric.model.ids import parse_execution_id
 from flowfabric.model.listing import matches
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Public
-from flowfabric.server.call import Answer, Call
-from flowfabric.server.cursors import (
+from flowfabric.server.http.call import Answer, Call
+from flowfabric.server.http.cursors import (
     bad_cursor,
     queue_name,
     read_cursor,
@@ -22,8 +22,8 @@ from flowfabric.server.cursors import (
     write_cursor,
     write_place,
 )
-from flowfabric.server.listing import read_list
-from flowfabric.server.routing import serves
+from flowfabric.server.http.listing import read_list
+from flowfabric.server.http.routing import serves
 from flowfabric.storage.resolve import family
 from flowfabric.wire.errors import bad_request
 from flowfabric.wire.fields import path_uuid

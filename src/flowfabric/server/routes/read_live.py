@@ -10,11 +10,11 @@ from flowfabric.model.contracts.reads import FeedEntry, GetExecution
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.ids import check_execution_id
 from flowfabric.model.limits import MAX_INT
-from flowfabric.server.call import Answer, Call
-from flowfabric.server.live import Live, feed_message, is_change
-from flowfabric.server.routing import serves
-from flowfabric.server.sse import PING, TOO_SLOW, EventStream, message, overrun
-from flowfabric.server.story import Story, parse_place
+from flowfabric.server.http.call import Answer, Call
+from flowfabric.server.http.routing import serves
+from flowfabric.server.live.feed import Live, feed_message, is_change
+from flowfabric.server.live.sse import PING, TOO_SLOW, EventStream, message, overrun
+from flowfabric.server.live.story import Story, parse_place
 from flowfabric.wire.errors import HttpError, bad_request
 from flowfabric.wire.read import EXECUTION_EVENTS, FEED, WAKEUPS, FeedQuery
 

@@ -7,10 +7,10 @@ import asyncio
 from flowfabric.model.contracts.reads import GetExecution, ObserveSignals, ReadInbox, WaitpointView
 from flowfabric.model.contracts.wait_results import wait_signal
 from flowfabric.model.errors import FlowFabricError, NotFound
-from flowfabric.server.call import Answer, Call
-from flowfabric.server.cursors import read_cursor, write_cursor
-from flowfabric.server.listing import FIRST, read_page
-from flowfabric.server.routing import apply, serves
+from flowfabric.server.http.call import Answer, Call
+from flowfabric.server.http.cursors import read_cursor, write_cursor
+from flowfabric.server.http.listing import FIRST, read_page
+from flowfabric.server.http.routing import apply, serves
 from flowfabric.wire.errors import HttpError
 from flowfabric.wire.signal import APPROVE, INBOX, LIST_SIGNALS, InboxRow, InboxView, SignalList
 

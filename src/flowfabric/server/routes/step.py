@@ -7,9 +7,9 @@ from typing import Final
 
 from flowfabric.model.contracts.reads import GetStep, ListedStep, ListSteps
 from flowfabric.model.limits import MAX_INT, MAX_NAME_BYTES, MAX_STEP_BYTES_IN_PAGE
-from flowfabric.server.call import Answer, Call
-from flowfabric.server.cursors import bad_cursor
-from flowfabric.server.routing import serves
+from flowfabric.server.http.call import Answer, Call
+from flowfabric.server.http.cursors import bad_cursor
+from flowfabric.server.http.routing import serves
 from flowfabric.wire import payload
 from flowfabric.wire.errors import HttpError, bad_request
 from flowfabric.wire.step import GET_STEP, LIST_STEPS, STEPS_PAGE, OneStep, StepPageView, StepQuery, StepRow

@@ -22,9 +22,9 @@ from flowfabric.model.errors import FlowFabricError, NotFound, refuse
 from flowfabric.model.ids import parse_cursor
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Ownership
-from flowfabric.server.call import Answer, Call, Stopping
-from flowfabric.server.pieces import in_pieces, paged_answer
-from flowfabric.server.routing import apply, serves
+from flowfabric.server.http.call import Answer, Call, Stopping
+from flowfabric.server.http.pieces import in_pieces, paged_answer
+from flowfabric.server.http.routing import apply, serves
 from flowfabric.wire import payload
 from flowfabric.wire.claim import NULL
 from flowfabric.wire.errors import HttpError, bad_request, from_engine

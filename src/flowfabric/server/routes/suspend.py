@@ -10,9 +10,9 @@ from flowfabric.model.conditions import Condition, friendly_condition, list_cond
 from flowfabric.model.contracts.reads import ListWaitpoints, ReadToken
 from flowfabric.model.contracts.waiting import Binding
 from flowfabric.model.errors import NotFound, invalid
-from flowfabric.server.call import NO_STORE, Answer, Call
-from flowfabric.server.listing import read_list
-from flowfabric.server.routing import apply, serves
+from flowfabric.server.http.call import NO_STORE, Answer, Call
+from flowfabric.server.http.listing import read_list
+from flowfabric.server.http.routing import apply, serves
 from flowfabric.storage.minting import new_uuid
 from flowfabric.wire.errors import HttpError
 from flowfabric.wire.fields import HOLDER_SOURCES, path_uuid

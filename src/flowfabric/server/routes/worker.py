@@ -5,9 +5,9 @@ from __future__ import annotations
 from flowfabric.engine.workers import bury
 from flowfabric.model.contracts.reads import PAGE_MAX, CountLeases, ListWorkers
 from flowfabric.model.contracts.upkeep import Refreshed
-from flowfabric.server.call import Answer, Call
-from flowfabric.server.listing import read_names
-from flowfabric.server.routing import apply, serves
+from flowfabric.server.http.call import Answer, Call
+from flowfabric.server.http.listing import read_names
+from flowfabric.server.http.routing import apply, serves
 from flowfabric.wire.worker import LIST_WORKERS, MARK_DEAD, REGISTER, WorkerPage, WorkerRow
 
 

@@ -22,7 +22,7 @@ from flowfabric.model.errors import FlowFabricError
 from flowfabric.storage.base import RepairReport, Upkeep
 
 if TYPE_CHECKING:
-    from flowfabric.server.metrics import Metrics
+    from flowfabric.server.observe.metrics import Metrics
 
 R = TypeVar("R")
 COUNTED: Final = frozenset((Cancel, Claim, Complete, ExpireExecution, Fail, Renew))

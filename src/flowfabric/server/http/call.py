@@ -14,9 +14,9 @@ from flowfabric.model.contracts.base import Command
 from flowfabric.model.contracts.reads import GetExecution, Question
 from flowfabric.model.errors import FlowFabricError, refuse
 from flowfabric.model.ids import Partitions
-from flowfabric.server.audit import NEEDED
-from flowfabric.server.auth import authorize
-from flowfabric.server.roles import ANYBODY, Principal
+from flowfabric.server.access.audit import NEEDED
+from flowfabric.server.access.auth import authorize
+from flowfabric.server.access.roles import ANYBODY, Principal
 from flowfabric.storage.base import Upkeep
 from flowfabric.storage.minting import new_uuid
 from flowfabric.wire.errors import HttpError

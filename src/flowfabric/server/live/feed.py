@@ -15,11 +15,11 @@ from typing import Final, TypeVar
 from flowfabric.engine.waiting import LOOK_SECONDS
 from flowfabric.model.contracts.reads import FeedEntry, Question, ReadFeed
 from flowfabric.model.errors import FlowFabricError, StoreClosed
-from flowfabric.server.call import Stopping
-from flowfabric.server.fences import line_without_fence
-from flowfabric.server.revocation import Revocation
-from flowfabric.server.roles import Principal
-from flowfabric.server.sse import message
+from flowfabric.server.access.fences import line_without_fence
+from flowfabric.server.access.revocation import Revocation
+from flowfabric.server.access.roles import Principal
+from flowfabric.server.http.call import Stopping
+from flowfabric.server.live.sse import message
 from flowfabric.storage.base import Upkeep
 from flowfabric.wire.errors import HttpError
 from flowfabric.wire.views import EventView

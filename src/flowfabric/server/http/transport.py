@@ -16,8 +16,8 @@ from msgspec import Struct
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from flowfabric.server.call import encode
-from flowfabric.server.sending import CONNECTION, UNREAD_BYTES, Unread
+from flowfabric.server.http.call import encode
+from flowfabric.server.http.sending import CONNECTION, UNREAD_BYTES, Unread
 from flowfabric.storage.minting import new_uuid
 from flowfabric.wire.errors import HttpError
 

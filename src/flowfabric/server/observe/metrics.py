@@ -20,7 +20,7 @@ except ImportError as error:  # pragma: no cover - seen only where the extra is 
 
 from flowfabric.model.contracts.reads import GetExecution, LaneView, ListLanes
 from flowfabric.model.errors import FlowFabricError
-from flowfabric.server.sharing import shared_folder
+from flowfabric.server.observe.sharing import shared_folder
 from flowfabric.storage.base import Upkeep
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"

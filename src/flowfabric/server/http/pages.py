@@ -11,8 +11,8 @@ import msgspec
 
 from flowfabric.model.contracts.access import Signed
 from flowfabric.model.times import moment
-from flowfabric.server.call import Answer
-from flowfabric.server.links import Link
+from flowfabric.server.access.links import Link
+from flowfabric.server.http.call import Answer
 from flowfabric.wire.access import MAX_COMMENT_LENGTH, MAX_NAME_LENGTH
 
 HTML: Final = "text/html; charset=utf-8"

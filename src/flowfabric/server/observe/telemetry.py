@@ -10,7 +10,7 @@ from flowfabric import __version__
 from flowfabric.storage.extras import install_command
 
 if TYPE_CHECKING:
-    from flowfabric.server.tracing import Tracing
+    from flowfabric.server.observe.tracing import Tracing
 
 EXPORTER: Final = "OTEL_TRACES_EXPORTER"
 ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -38,7 +38,7 @@ def tracing_from(environ: Mapping[str, str]) -> Tracing | None:
     if not exporter:
         return None
     try:
-        from flowfabric.server.tracing import Tracing  # noqa: PLC0415 - needs the extra
+        from flowfabric.server.observe.tracing import Tracing  # noqa: PLC0415 - needs the extra
 
         provider = _provider(exporter, environ)
     except ImportError:

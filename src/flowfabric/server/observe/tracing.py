@@ -27,8 +27,8 @@ from flowfabric.model.contracts.create import Created, Duplicate
 from flowfabric.model.contracts.lease import Claimed, IssueReclaimGrant, Renew
 from flowfabric.model.contracts.reads import Question
 from flowfabric.model.errors import FlowFabricError, Infrastructure
-from flowfabric.server.logs import TRACE
-from flowfabric.server.routing import Router
+from flowfabric.server.http.routing import Router
+from flowfabric.server.observe.logs import TRACE
 from flowfabric.storage.base import Upkeep
 from flowfabric.wire import routes
 

@@ -17,10 +17,10 @@ from flowfabric.model.contracts.reads import (
     ReadInbox,
 )
 from flowfabric.model.records import Worker
-from flowfabric.server.call import encode
+from flowfabric.server.http.call import encode
 
 if TYPE_CHECKING:
-    from flowfabric.server.call import Call
+    from flowfabric.server.http.call import Call
 
 FIRST: Final = 16
 """How many rows are read at first; how many follow is decided by what these weighed."""

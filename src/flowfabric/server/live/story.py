@@ -28,11 +28,11 @@ from flowfabric.model.limits import MAX_INT
 from flowfabric.model.records import Event, Execution, Frame, LeaseStart
 from flowfabric.model.state import TERMINAL_STATES
 from flowfabric.model.superseded import Superseded, Told, lease_of, mark_told, unmark_told
-from flowfabric.server.fences import seen_by
-from flowfabric.server.live import Live
-from flowfabric.server.pieces import FIRST, GROWTH, MOST, kept
-from flowfabric.server.roles import Principal
-from flowfabric.server.sse import CHUNK_BYTES, PING, message
+from flowfabric.server.access.fences import seen_by
+from flowfabric.server.access.roles import Principal
+from flowfabric.server.http.pieces import FIRST, GROWTH, MOST, kept
+from flowfabric.server.live.feed import Live
+from flowfabric.server.live.sse import CHUNK_BYTES, PING, message
 from flowfabric.wire.errors import bad_request
 from flowfabric.wire.stream import frame_fields
 from flowfabric.wire.views import EventView

@@ -16,7 +16,7 @@ from flowfabric.model.contracts.base import Command
 from flowfabric.model.contracts.create import Cancelled, Created, Replayed
 from flowfabric.model.contracts.lease import Claimed, Completed, RetryScheduled, TerminalFailed
 from flowfabric.model.contracts.waiting import SignalAccepted, Suspended
-from flowfabric.server.sharing import other_boards, own_board
+from flowfabric.server.observe.sharing import other_boards, own_board
 
 WINDOW: Final = 60
 _NAMES: Final[dict[type, str]] = {

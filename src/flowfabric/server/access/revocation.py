@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from flowfabric.model.errors import FlowFabricError
-from flowfabric.server.auth import Access
-from flowfabric.server.roles import Principal
+from flowfabric.server.access.auth import Access
+from flowfabric.server.access.roles import Principal
 
 LOOK_SECONDS: Final = 0.25
 """How often the tokens in use are looked at: with the second for which they may be known, they end within two."""

@@ -20,7 +20,7 @@ from flowfabric.model.contracts.reads import (
 )
 from flowfabric.model.records import Attempt, Event, Execution
 from flowfabric.model.state import Ownership
-from flowfabric.server.roles import Principal
+from flowfabric.server.access.roles import Principal
 from flowfabric.wire.rights import Right
 
 R = TypeVar("R")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
-from flowfabric.server.logs import AUDIT
-from flowfabric.server.roles import Principal
+from flowfabric.server.access.roles import Principal
+from flowfabric.server.observe.logs import AUDIT
 from flowfabric.wire.rights import Right
 
 AUDITED: Final = frozenset({Right.OPERATE, Right.ADMIN})

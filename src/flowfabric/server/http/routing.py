@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
-from flowfabric.server.call import Answer, Call
+from flowfabric.server.http.call import Answer, Call
 from flowfabric.wire.route import Route
 
 Handler = Callable[[Call], Awaitable[Answer]]

@@ -40,11 +40,11 @@ from flowfabric.model.contracts.reads import (
     TailStream,
 )
 from flowfabric.model.errors import NotFound
-from flowfabric.server.call import NO_STORE, Answer, Call
-from flowfabric.server.cursors import queue_name, read_place, write_place
-from flowfabric.server.fences import seen_by
-from flowfabric.server.listing import Listing, Names, read_list, read_names
-from flowfabric.server.pieces import in_pieces, paged_answer
+from flowfabric.server.access.fences import seen_by
+from flowfabric.server.http.call import NO_STORE, Answer, Call
+from flowfabric.server.http.cursors import queue_name, read_place, write_place
+from flowfabric.server.http.listing import Listing, Names, read_list, read_names
+from flowfabric.server.http.pieces import in_pieces, paged_answer
 from flowfabric.wire.errors import HttpError, bad_request
 from flowfabric.wire.route import RECORD, Route
 

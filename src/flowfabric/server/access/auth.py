@@ -13,7 +13,7 @@ from typing import Final
 
 from flowfabric.model.contracts.access import ListTokens
 from flowfabric.model.records import AccessToken
-from flowfabric.server.roles import ANYBODY, Principal
+from flowfabric.server.access.roles import ANYBODY, Principal
 from flowfabric.storage.base import Upkeep
 from flowfabric.wire.errors import HttpError
 from flowfabric.wire.rights import Right, Role, who_may

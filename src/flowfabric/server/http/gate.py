@@ -19,15 +19,16 @@ from msgspec import Raw
 
 from flowfabric.model import checks
 from flowfabric.model.errors import FlowFabricError
-from flowfabric.server import audit, records
-from flowfabric.server.auth import authorize
-from flowfabric.server.call import Answer, Call
-from flowfabric.server.crosssite import CrossSite
-from flowfabric.server.logs import EXECUTION, REQUEST
-from flowfabric.server.query import check_path, check_query, decode_query, text_of
-from flowfabric.server.roles import Principal
-from flowfabric.server.routing import Router, handler_of
-from flowfabric.server.sending import Outgoing
+from flowfabric.server.access import audit
+from flowfabric.server.access.auth import authorize
+from flowfabric.server.access.roles import Principal
+from flowfabric.server.http import records
+from flowfabric.server.http.call import Answer, Call
+from flowfabric.server.http.crosssite import CrossSite
+from flowfabric.server.http.query import check_path, check_query, decode_query, text_of
+from flowfabric.server.http.routing import Router, handler_of
+from flowfabric.server.http.sending import Outgoing
+from flowfabric.server.observe.logs import EXECUTION, REQUEST
 from flowfabric.storage.minting import new_uuid
 from flowfabric.wire import routes
 from flowfabric.wire.errors import BAD_SHAPE, HttpError, from_engine

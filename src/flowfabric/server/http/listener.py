@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import uvicorn
 
-from flowfabric.server.transport import Limits, protocol_with, sweep
+from flowfabric.server.http.transport import Limits, protocol_with, sweep
 from flowfabric.server.variables import url_of
 
 if TYPE_CHECKING:

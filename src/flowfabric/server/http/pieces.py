@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from flowfabric.model.contracts.reads import FrameView, ReadStream, StreamPage, TailStream
 from flowfabric.model.ids import entry_id, parse_entry_id
-from flowfabric.server.call import Answer, encode
+from flowfabric.server.http.call import Answer, encode
 
 FIRST: Final = 8
 """How many frames are read at first; frames may be large, and later pieces go by what the earlier ones weighed."""

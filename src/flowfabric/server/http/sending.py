@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
-from flowfabric.server.call import Answer, encode
+from flowfabric.server.http.call import Answer, encode
 from flowfabric.wire.errors import HttpError
 
 if TYPE_CHECKING:

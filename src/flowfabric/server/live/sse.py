@@ -9,13 +9,13 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any, Final
 
 from flowfabric.model.errors import FlowFabricError
-from flowfabric.server.call import encode
-from flowfabric.server.sending import CONNECTION, Connection, owing
+from flowfabric.server.http.call import encode
+from flowfabric.server.http.sending import CONNECTION, Connection, owing
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-    from flowfabric.server.live import Seat
+    from flowfabric.server.live.feed import Seat
 
 log = logging.getLogger("flowfabric.server")
 HELLO: Final = b": connected\n\n"
