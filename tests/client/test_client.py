@@ -26,7 +26,20 @@ from flowfabric.model.operations.read_list import ListExecutions, ReadFeed
 from flowfabric.model.operations.stream import TailStream
 from flowfabric.model.operations.suspend_waitpoint import ReadToken
 from flowfabric.model.operations.worker import ListWorkers, Marked, MarkWorkerDead
+<<<<<<< /work/wt/int/tests/client/test_client.py
 from flowfabric.server.auth import digest
+=======
+
+from flowfabric import open_store
+from flowfabric.client import HttpClient
+from flowfabric.client import batches as batching
+from flowfabric.client import client as client_module
+from flowfabric.client.transport import Reply, Request
+from flowfabric.engine import claim_when_ready, tail_when_ready, wait_until_ended
+from flowfabric.model.errors import FlowFabricError, Unauthorized
+from flowfabric.model.ids import Partitions, spread
+from flowfabric.server.access.auth import digest
+>>>>>>> /work/wt/.rx/tests/client/test_client.py
 from flowfabric.storage.base import Waits
 from flowfabric.storage.sqlite import SqliteStore
 from support.driver import Driver, new_uuid

@@ -12,9 +12,13 @@ from flowfabric.client import HttpClient
 from flowfabric.client.address import read_address
 from flowfabric.client.failures import failure
 from flowfabric.model.errors import BY_CODE, FlowFabricError, Unauthorized, from_code
+<<<<<<< /work/wt/int/tests/client/test_errors.py
 from flowfabric.model.operations.lane import ListLanes
 from flowfabric.server.errors import from_engine
+=======
+>>>>>>> /work/wt/.rx/tests/client/test_errors.py
 from flowfabric.storage.sqlite import SqliteStore
+from flowfabric.wire.errors import from_engine
 from support.over_http import served
 from support.stub import QUICK, refusal, stubbed
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from flowfabric.model.errors import InvalidInput
-from flowfabric.server import logs
+from flowfabric.server.observe import logs
 from support.server import Api
 from support.serving import Serve
 from support.work import act, claim, create, path

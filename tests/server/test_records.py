@@ -10,7 +10,12 @@ import pytest
 from flowfabric.model.operations.lane import PauseLane
 from flowfabric.model.operations.operate import Pause, Unpause
 from flowfabric.model.operations.read import GetExecution
+<<<<<<< /work/wt/int/tests/server/test_records.py
 from flowfabric.server.records import MEDIA_TYPE
+=======
+
+from flowfabric.wire.route import RECORD as MEDIA_TYPE
+>>>>>>> /work/wt/.rx/tests/server/test_records.py
 from support.server import Api
 from support.sse import listen
 from support.work import act, claim, create, path

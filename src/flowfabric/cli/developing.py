@@ -22,7 +22,7 @@ from flowfabric.cli.screen import Screen
 from flowfabric.cli.serving import served
 from flowfabric.model.operations.read_list import FeedEntry
 from flowfabric.model.operations.worker import ListWorkers
-from flowfabric.server.logs import configure
+from flowfabric.server.observe.logs import configure
 from flowfabric.storage import open_store
 from flowfabric.storage.base import Commands
 from flowfabric.storage.resolve import make_folder, store_url, without_password

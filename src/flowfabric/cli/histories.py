@@ -9,7 +9,7 @@ from flowfabric.model.ids import is_uuid
 from flowfabric.model.operations.read import ReadHistory
 from flowfabric.model.records import Event
 from flowfabric.model.times import moment
-from flowfabric.server.shapes import event
+from flowfabric.wire.views import EventView
 
 PAGE: Final = 1_000
 HEAD: Final = ("at", "event", "by", "what", "state", "attempt", "ids")
@@ -37,7 +37,7 @@ async def history(desk: Desk) -> int:
         events += page.events
         more = bool(page.next)
     if desk.json:
-        desk.screen.json([event(line) for line in events])
+        desk.screen.json([EventView.of(line) for line in events])
         return 0
     days = {moment(each.at)[:10] for each in events}
     if len(days) == 1:

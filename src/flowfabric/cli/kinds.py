@@ -13,7 +13,7 @@ from flowfabric.model.errors import NotFound
 from flowfabric.model.operations.kind import GetKind, ListKinds
 from flowfabric.model.records import Kind
 from flowfabric.model.times import since
-from flowfabric.server.shapes import kind as shown
+from flowfabric.wire.kind import KindView
 
 FOR_ALL = "all"
 
@@ -36,7 +36,7 @@ async def kinds(desk: Desk) -> int:
         return 0
     found = [kind async for kind in listed(desk, given.namespace, given.limit)]
     if desk.json:
-        desk.screen.json([shown(kind) for kind in found])
+        desk.screen.json([KindView.of(kind) for kind in found])
         return 0
     now = desk.now()
     desk.screen.table(
@@ -72,7 +72,7 @@ async def listed(desk: Desk, namespace: str | None, limit: int) -> AsyncIterator
 
 def _show(desk: Desk, kind: Kind) -> None:
     if desk.json:
-        desk.screen.json(shown(kind))
+        desk.screen.json(KindView.of(kind))
         return
     screen = desk.screen
     screen.pairs({

@@ -21,8 +21,8 @@ from flowfabric.model.operations.worker import ListWorkers
 from flowfabric.model.records import Execution, Worker
 from flowfabric.model.state import Public
 from flowfabric.model.times import since, span
-from flowfabric.server.shapes import summary, waitpoint
 from flowfabric.storage.base import Commands
+from flowfabric.wire.views import Summary, WaitpointOfDetail
 from flowfabric.worker.steps import SLEEPING
 
 LOOK_SECONDS: Final = 1.0
@@ -107,7 +107,7 @@ async def _live(desk: Desk, question: ListExecutions) -> int:
 
 async def _show(desk: Desk, runs: tuple[Execution, ...]) -> None:
     if desk.json:
-        desk.screen.json([summary(run) for run in runs])
+        desk.screen.json([Summary.of(run) for run in runs])
         return
     now, queues = desk.now(), await queues_of(desk.store, runs)
     desk.screen.table(
@@ -190,7 +190,7 @@ async def waitpoints(desk: Desk) -> int:
     """List what waits for a signal."""
     found = (await desk.store.read(ReadInbox(limit=desk.given.limit))).waitpoints
     if desk.json:
-        desk.screen.json([waitpoint(view) | {"reason": view.reason_code} for view in found])
+        desk.screen.json([WaitpointOfDetail.of(view, reason=view.reason_code) for view in found])
         return 0
     show_waitpoints(desk, found)
     return 0

@@ -26,9 +26,10 @@ from flowfabric.model.operations.worker_serving import NO_WORKER_FOR_KIND
 from flowfabric.model.records import Attempt, Execution, Payload, Result, Suspension
 from flowfabric.model.state import Blocking, Public
 from flowfabric.model.times import moment, since, span
-from flowfabric.server.render import json_or_base64
-from flowfabric.server.shapes import attempt, present, summary, vector, waitpoint
+from flowfabric.wire.payload import shown
+from flowfabric.wire.views import AttemptView, StateVector, Summary, WaitpointOfDetail
 
+_REASONS: Final = ("failure_reason", "failure_category", "cancellation_reason", "progress_message")
 LONG: Final = 200
 """Values are cut after so many letters, unless all of it is asked for."""
 
@@ -96,26 +97,24 @@ def plain(value: Any) -> Any:
 def _document(found: Everything) -> dict[str, Any]:
     run = found.described.run
     result = found.result
+    head: dict[str, Any] = Summary.of(run).to_dict()
     return (
-        summary(run)
+        head
         | {
-            "state_vector": vector(run),
-            **json_or_base64("input", found.payload.input, run.payload_encoding),
-            "attempts": [attempt(each) for each in found.attempts],
+            "state_vector": StateVector.of(run),
+            **shown("input", found.payload.input, run.payload_encoding),
+            "attempts": [AttemptView.of(each) for each in found.attempts],
             "steps": [
                 {"name": each.name, "at": each.at, "call_index": each.call_index, "size": each.size}
-                | (json_or_base64("result", each.result, each.encoding) if each.result is not None else {})
+                | (shown("result", each.result, each.encoding) if each.result is not None else {})
                 for each in found.steps
             ],
-            "waitpoints": [waitpoint(view) | {"reason": view.reason_code} for view in found.waitpoints],
+            "waitpoints": [WaitpointOfDetail.of(view, reason=view.reason_code) for view in found.waitpoints],
             "because": [msgspec.structs.asdict(each) for each in found.described.because],
         }
-        | (json_or_base64("result", result.data, result.encoding) if result is not None else {})
-        | present(
-            failure_reason=run.failure_reason, failure_category=run.failure_category,
-            cancellation_reason=run.cancellation_reason, progress_message=run.progress_message,
-        )
-    )  # fmt: skip
+        | (shown("result", result.data, result.encoding) if result is not None else {})
+        | {name: text for name in _REASONS if (text := getattr(run, name))}
+    )
 
 
 def _page(desk: Desk, found: Everything) -> None:

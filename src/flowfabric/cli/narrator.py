@@ -24,8 +24,8 @@ from flowfabric.model.operations.stream import FrameView, TailStream
 from flowfabric.model.records import Event, LeaseStart
 from flowfabric.model.state import TERMINAL_STATES
 from flowfabric.model.superseded import Superseded, lease_of
-from flowfabric.server.shapes import event as event_form
 from flowfabric.storage.base import Upkeep
+from flowfabric.wire.views import EventView
 from flowfabric.worker.sending import transient
 
 LOOK_SECONDS: Final = 1.0
@@ -162,7 +162,7 @@ class Narrator:
         event = entry.event
         if self._documents is not None:
             which = {"execution_id": entry.execution_id, "execution_kind": entry.execution_kind}
-            self._documents.json(which | event_form(event))
+            self._documents.json(which | EventView.of(event).to_dict())
             return
         colour, sentence = SENTENCES.get(event.event, ("", lambda event: event.event))
         more = ""

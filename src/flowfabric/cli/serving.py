@@ -30,7 +30,7 @@ def as_typed(error: BadSetting, flags: Mapping[str, str]) -> str:
 async def served(store: Upkeep, url: str, listen: str) -> AsyncIterator[str]:
     """Serve an open store over HTTP, and return the address; `listen` wins over FF_LISTEN_ADDR."""
     try:
-        from flowfabric.server.listener import bind, problem, where  # noqa: PLC0415 - loads the HTTP machinery
+        from flowfabric.server.http.listener import bind, problem, where  # noqa: PLC0415 - loads the HTTP machinery
         from flowfabric.server.server import Server  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise Refused(f"{error.name} is missing: {install_command('server')}") from error

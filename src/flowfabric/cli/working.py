@@ -11,7 +11,7 @@ import threading
 from typing import Any
 
 from flowfabric.cli.loading import HELP, METAVAR, load
-from flowfabric.server.logs import configure
+from flowfabric.server.observe.logs import configure
 
 
 def add(commands: Any) -> None:

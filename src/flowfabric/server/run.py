@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Final
 
 from flowfabric.model.errors import FlowFabricError
-from flowfabric.server.logs import configure
+from flowfabric.server.observe.logs import configure
 from flowfabric.server.settings import Settings
 from flowfabric.storage import opens
 from flowfabric.storage.resolve import family
@@ -70,7 +70,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 async def _run(
     settings: Settings, sockets: Sequence[socket.socket], ready: Callable[[], None] | None, lifeline: int
 ) -> int:
-    from flowfabric.server.listener import bind, problem  # noqa: PLC0415 - loads the HTTP machinery
+    from flowfabric.server.http.listener import bind, problem  # noqa: PLC0415 - loads the HTTP machinery
     from flowfabric.server.server import Server  # noqa: PLC0415 - loads every route
 
     try:
