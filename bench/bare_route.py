@@ -11,9 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from flowfabric.server.routes.submit import Submission
+from flowfabric.wire.create import SubmitBody
 
-_decode = msgspec.json.Decoder(Submission).decode
+_decode = msgspec.json.Decoder(SubmitBody).decode
 _ANSWER = {
     "execution_id": "{fp:0}:00000000-0000-4000-8000-000000000000",
     "public_state": "waiting",

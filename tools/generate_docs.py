@@ -15,7 +15,7 @@ from flowfabric.model import errors, state
 from flowfabric.model.command import Command
 from flowfabric.model.operations.catalog import AREAS, decidable
 from flowfabric.model.transitions import NAMED, TRANSITIONS, Target, Transition
-from flowfabric.server import openapi
+from flowfabric.server.http import openapi
 from tools import api_pages
 from tools.api_rooms import ROOMS, Room
 from tools.cli_page import commands

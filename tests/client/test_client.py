@@ -26,7 +26,7 @@ from flowfabric.model.operations.read_list import ListExecutions, ReadFeed
 from flowfabric.model.operations.stream import TailStream
 from flowfabric.model.operations.suspend_waitpoint import ReadToken
 from flowfabric.model.operations.worker import ListWorkers, Marked, MarkWorkerDead
-from flowfabric.server.auth import digest
+from flowfabric.server.access.auth import digest
 from flowfabric.storage.base import Waits
 from flowfabric.storage.sqlite import SqliteStore
 from support.driver import Driver, new_uuid

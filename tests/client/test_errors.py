@@ -13,8 +13,8 @@ from flowfabric.client.address import read_address
 from flowfabric.client.failures import failure
 from flowfabric.model.errors import BY_CODE, FlowFabricError, Unauthorized, from_code
 from flowfabric.model.operations.lane import ListLanes
-from flowfabric.server.errors import from_engine
 from flowfabric.storage.sqlite import SqliteStore
+from flowfabric.wire.errors import from_engine
 from support.over_http import served
 from support.stub import QUICK, refusal, stubbed
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flowfabric.client.operations import NOT_OFFERED
+from flowfabric.client.requests import NOT_OFFERED
 from flowfabric.storage.sqlite import SqliteStore
 from support.over_http import served
 

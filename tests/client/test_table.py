@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from flowfabric.client.operations import NOT_OFFERED, OPERATIONS
-from flowfabric.client.questions import PATHS, answer_type
+from flowfabric.client.requests import NOT_OFFERED, answer_type
 from flowfabric.model.command import Command
 from flowfabric.model.operations.catalog import decidable
-from flowfabric.server.records import QUESTIONS
+from flowfabric.server.http.routing import handler_of
 from flowfabric.server.routes import load_routes
-from flowfabric.server.routing import endpoints
+from flowfabric.wire import routes, routes_by_command, routes_by_question
 from support.driver import Driver
 from support.expect import refused
 from support.over_http import BEHIND, OverHttp
@@ -23,6 +23,8 @@ STAY_INSIDE = {
     "ListTokens", "SignLink", "ReadCursorKeys", "ListKids", "ReadDue", "FindClaimable",
 }  # fmt: skip
 """The engine's own, and administration of secrets. Nothing else may go around HTTP in the suites."""
+BUILT = {"Claim": {"mint"}, "Suspend": {"condition", "waitpoints"}}
+"""Required fields that the server makes from others."""
 
 
 def every_command() -> set[type[Command[Any]]]:
@@ -30,7 +32,7 @@ def every_command() -> set[type[Command[Any]]]:
 
 
 def test_every_operation_is_in_one_table() -> None:
-    tables: list[set[Any]] = [set(OPERATIONS), set(PATHS), set(NOT_OFFERED)]
+    tables: list[set[Any]] = [set(routes_by_command()), set(routes_by_question()), set(NOT_OFFERED)]
     assert set[Any]().union(*tables) == every_command()
     assert sum(len(table) for table in tables) == len(every_command())
 
@@ -39,23 +41,25 @@ def test_what_goes_around_http_is_listed_here() -> None:
     assert {kind.__name__ for kind in BEHIND} == {kind.__name__ for kind in NOT_OFFERED} == STAY_INSIDE
 
 
-def template(path: str) -> str:
-    return "/".join("{}" if part.startswith("{") else part for part in path.split("/"))
-
-
-def test_every_operation_has_a_route() -> None:
+def test_every_route_has_one_declaration_and_a_handler() -> None:
     load_routes()
-    known = {(route.method, template(route.path)) for route in endpoints()}
-    for kind, operation in OPERATIONS.items():
-        assert (operation.method, template(operation.path)) in known, kind
-    for question, path in PATHS.items():
-        assert ("GET", template(path)) in known, question
+    names = [route.name for route in routes()]
+    assert len(names) == len(set(names))
+    for route in routes():
+        handler_of(route)
 
 
-def test_client_and_server_agree_where_questions_are_asked() -> None:
-    server = {kind: template(path) for path, kinds in QUESTIONS.items() for kind in kinds}
-    assert server == {kind: template(path) for kind, path in PATHS.items()}
-    for kind in PATHS:
+def test_every_field_of_a_command_crosses_in_both_directions() -> None:
+    for kind, route in routes_by_command().items():
+        form = route.body or route.query
+        sent = {route.names.get(name, name) for name in form.__struct_fields__}
+        sent |= {route.field_in_path(parameter, kind) for parameter in route.parameters}
+        required = {field.name for field in msgspec.structs.fields(kind) if field.required}
+        assert required - sent <= BUILT.get(kind.__name__, set()), kind
+
+
+def test_every_question_says_what_its_answer_is() -> None:
+    for kind in routes_by_question():
         assert answer_type(kind) is not None
 
 

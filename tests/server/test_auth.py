@@ -11,24 +11,24 @@ from typing import Any
 import pytest
 
 from flowfabric.model.operations.access import CreateToken
-from flowfabric.server import auth
-from flowfabric.server.roles import OPENS, Need, Role
+from flowfabric.server.access import auth
 from flowfabric.server.settings import Settings
 from flowfabric.storage.minting import new_uuid
+from flowfabric.wire.rights import GRANTS, Right, Role
 from support.server import Api, Reply
 from support.serving import Serve
 from support.work import create, path
 
 ADMIN = "the-administrator"
 UNKNOWN = "{fp:1}:00000000-0000-4000-8000-000000000001"
-SAMPLES: dict[Need, tuple[str, str, Any]] = {
-    Need.NOTHING: ("GET", "/livez", None),
-    Need.READ: ("GET", path(UNKNOWN, "history"), None),
-    Need.SUBMIT: ("POST", "/v1/submit", {"kind": "k"}),
-    Need.WORK: ("POST", "/v1/workers/w/tasks", {"worker_instance_id": "i", "lanes": ["default"]}),
-    Need.SIGNAL: ("POST", path(UNKNOWN, "signal"), {}),
-    Need.OPERATE: ("POST", path(UNKNOWN, "pause"), {}),
-    Need.ADMIN: ("GET", "/v1/admin/tokens", None),
+SAMPLES: dict[Right, tuple[str, str, Any]] = {
+    Right.NOTHING: ("GET", "/livez", None),
+    Right.READ: ("GET", path(UNKNOWN, "history"), None),
+    Right.SUBMIT: ("POST", "/v1/submit", {"kind": "k"}),
+    Right.WORK: ("POST", "/v1/workers/w/tasks", {"worker_instance_id": "i", "lanes": ["default"]}),
+    Right.SIGNAL: ("POST", path(UNKNOWN, "signal"), {}),
+    Right.OPERATE: ("POST", path(UNKNOWN, "pause"), {}),
+    Right.ADMIN: ("GET", "/v1/admin/tokens", None),
 }
 EXEMPT = ("/healthz", "/livez", "/readyz", "/metrics")
 
@@ -54,7 +54,7 @@ async def test_a_role_opens_what_it_says_and_nothing_else(door: Api, role: Role)
     token = (await make(door, role.value))["token"]
     for need, (method, where, body) in SAMPLES.items():
         reply = await ask(door, token, method, where, body)
-        may = need is Need.NOTHING or need in OPENS[role]
+        may = need is Right.NOTHING or need in GRANTS[role]
         assert (reply.status == 403) is not may, (role, need, reply)
         assert reply.status != 401
         if not may:

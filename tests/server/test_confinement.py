@@ -9,24 +9,17 @@ from urllib.parse import quote
 import pytest
 
 from flowfabric.model.operations.suspend_waitpoint import ListWaitpoints
-from flowfabric.server.examples import BODY_EXAMPLES
-from flowfabric.server.records import MEDIA_TYPE, QUESTIONS
-from flowfabric.server.roles import Need, Role
-from flowfabric.server.routes import load_routes
-from flowfabric.server.routing import EXECUTIONS, Endpoint, endpoints
 from flowfabric.storage.minting import new_uuid
+from flowfabric.wire import routes
+from flowfabric.wire.rights import Right, Role
+from flowfabric.wire.route import RECORD, Route
 from support.server import Api, Reply
 from support.work import act, bind, claim, create
 
 UNKNOWN = "{fp:1}:00000000-0000-4000-8000-000000000001"
 
 
-def routes() -> tuple[Endpoint, ...]:
-    load_routes()
-    return endpoints()
-
-
-def filled(route: Endpoint, execution_id: str, waitpoint_id: str) -> str:
+def filled(route: Route, execution_id: str, waitpoint_id: str) -> str:
     values = {
         "id": execution_id, "waitpoint_id": waitpoint_id, "idx": "0", "name": "s", "lane": "default",
         "worker_id": "w", "token_id": new_uuid(), "kind": "k",
@@ -37,14 +30,14 @@ def filled(route: Endpoint, execution_id: str, waitpoint_id: str) -> str:
     return "/".join(parts)
 
 
-async def ask(api: Api, route: Endpoint, where: str, execution_id: str, *, records: bool) -> Reply:
-    body = BODY_EXAMPLES.get(f"{route.method} {route.path}")
+async def ask(api: Api, route: Route, where: str, execution_id: str, *, records: bool) -> Reply:
+    body = route.example
     if body is not None and "execution_id" in body:
         body = body | {"execution_id": execution_id}
-    headers = {"Accept": MEDIA_TYPE} if records else {}
+    headers = {"Accept": RECORD} if records else {}
     query: dict[str, Any] = {}
-    if records and route.path in QUESTIONS and route.method == "GET":
-        query["question"] = json.dumps({QUESTIONS[route.path][0].__name__: {}})
+    if records and route.questions:
+        query["question"] = json.dumps({route.questions[0].__name__: {}})
     return await api.call(route.method, where, body, headers=headers, **query)
 
 
@@ -82,7 +75,7 @@ async def test_the_namespace_is_looked_at_before_anything_else(api: Api) -> None
         if route.names_execution:
             where = filled(route, execution_id, waitpoint_id)
             reply = await api.call(
-                route.method, where, data=b"not json", headers={"Accept": MEDIA_TYPE}, question="nonsense"
+                route.method, where, data=b"not json", headers={"Accept": RECORD}, question="nonsense"
             )
             assert (reply.status, reply.json["code"]) == (404, "execution_not_found"), route.path
 
@@ -93,7 +86,7 @@ async def test_their_owner_gets_every_one_of_them(api: Api) -> None:
     for route in routes():
         if route.names_execution:
             where = filled(route, execution_id, waitpoint_id)
-            reply = await api.call(route.method, where, headers={"Accept": MEDIA_TYPE}, question="nonsense")
+            reply = await api.call(route.method, where, headers={"Accept": RECORD}, question="nonsense")
             assert reply.status in {400, 406, 415, 422}, (route.path, reply)
 
 
@@ -102,7 +95,7 @@ async def test_what_concerns_all_namespaces_is_closed_to_bound_tokens(api: Api) 
     closed = [
         route
         for route in routes()
-        if not route.names_execution and not route.bound and route.need is not Need.NOTHING
+        if not route.names_execution and not route.bound and route.right is not Right.NOTHING
     ]
     assert {route.path for route in closed} >= {"/v1/admin/tokens", "/v1/lanes/{lane}/pause"}
     for route in closed:
@@ -123,13 +116,14 @@ async def test_records_of_lists_leave_others_out(api: Api) -> None:
     execution_id, _ = await waiting(api)
     await create(api)
     bind(api, "other", Role.ADMIN)
-    for where, questions in QUESTIONS.items():
-        if where.startswith(EXECUTIONS):
+    for route in routes():
+        if route.names_execution:
             continue
-        for question in questions:
+        where = route.path
+        for question in route.questions:
             text = json.dumps({question.__name__: REQUIRED.get(question.__name__, {})})
             text = text.replace("<the first>", execution_id[-36:-24])
             path = where.replace("{worker_id}", "w-1").replace("{kind}", "k")
-            reply = await api.call("GET", path, headers={"Accept": MEDIA_TYPE}, question=text)
+            reply = await api.call("GET", path, headers={"Accept": RECORD}, question=text)
             assert reply.status in {200, 404}, (question, reply)
             assert "{fp:" not in reply.raw.decode(), (question, reply.json)

@@ -7,17 +7,16 @@ from typing import Any
 
 import pytest
 
-from flowfabric.server.records import MEDIA_TYPE, QUESTIONS
-from flowfabric.server.roles import Need, Role
-from flowfabric.server.routes import load_routes
-from flowfabric.server.routing import EXECUTIONS, endpoints
 from flowfabric.storage.minting import new_uuid
+from flowfabric.wire import routes
+from flowfabric.wire.rights import Right, Role
+from flowfabric.wire.route import RECORD, RUN
 from support.server import Api
 from support.sse import listen
 from support.work import bind, claim, create, path
 
 FENCED = (Role.READER, Role.SUBMITTER, Role.WORKER)
-STREAMS = ("/v1/feed", f"{EXECUTIONS}/events", f"{EXECUTIONS}/wait")
+STREAMS = ("/v1/feed", f"{RUN}/events", f"{RUN}/wait")
 QUERIES: dict[str, dict[str, Any]] = {
     "ListQueue": {"lane_id": "default"},
     "ListPartition": {"partition": 7},
@@ -47,15 +46,14 @@ def filled(template: str, execution_id: str) -> str:
 async def test_no_read_shows_it_to_others(api: Api, role: Role) -> None:
     execution_id, secrets = await running(api)
     bind(api, "", role)
-    load_routes()
-    for route in endpoints():
-        if route.method != "GET" or route.need is not Need.READ:
+    for route in routes():
+        if route.method != "GET" or route.right is not Right.READ:
             continue
         asked: list[dict[str, Any]] = [] if route.path in STREAMS else [{}]
-        names = [question.__name__ for question in QUESTIONS.get(route.path, ())]
+        names = [question.__name__ for question in route.questions]
         asked += [{"question": json.dumps({name: QUERIES.get(name, {})})} for name in names]
         for query in asked:
-            headers = {"Accept": MEDIA_TYPE} if query else {}
+            headers = {"Accept": RECORD} if query else {}
             reply = await api.call("GET", filled(route.path, execution_id), headers=headers, **query)
             assert reply.status in {200, 400, 404}, (route.path, query, reply)
             assert not [each for each in secrets if each in reply.raw.decode()], (route.path, query)

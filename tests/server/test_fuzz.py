@@ -22,15 +22,15 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from flowfabric.server.answers import PLAIN
-from flowfabric.server.openapi import document
+from flowfabric.server.http.openapi import document
+from flowfabric.wire import routes
 from support.process import started
 
 REQUESTS = 5_000
 CHECKS: list[Any] = [
     not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance,
 ]  # fmt: skip
-ENDLESS = {key for key, kind in PLAIN.items() if kind == "text/event-stream"}
+ENDLESS = {f"{route.method} {route.path}" for route in routes() if route.media == "text/event-stream"}
 NO_TEXT = (b"\xff", b"\xc3\x28", b"a\x80b", b"\xed\xa0\x80", b"\xc0\xaf", b"\xf5\x80\x80\x80")
 JSON = "application/json"
 PARAMETER = re.compile(r"\{\w+\}")

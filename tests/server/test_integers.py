@@ -8,9 +8,8 @@ from typing import Any
 
 from msgspec import inspect
 
-from flowfabric.server.examples import BODY_EXAMPLES
-from flowfabric.server.routes import load_routes
-from flowfabric.server.routing import Endpoint, endpoints
+from flowfabric.wire import routes
+from flowfabric.wire.route import Route
 from support.server import Api
 
 UNUSED = {"now"}
@@ -23,7 +22,7 @@ PATH = {
 }
 
 
-def name_of(route: Endpoint) -> str:
+def name_of(route: Route) -> str:
     return f"{route.method} {route.path}"
 
 
@@ -58,11 +57,10 @@ def with_number(body: Any, path: tuple[str, ...], number: int) -> Any:
     return changed
 
 
-def cases() -> list[tuple[Endpoint, tuple[str, ...]]]:
-    load_routes()
+def cases() -> list[tuple[Route, tuple[str, ...]]]:
     return [
         (route, path)
-        for route in endpoints()
+        for route in routes()
         if route.body is not None
         for path in integers(route.body)
         if path[-1] not in UNUSED and path[0] not in APART.get(name_of(route), ())
@@ -76,7 +74,7 @@ async def test_an_integer_beyond_2_to_the_53_is_refused_by_name(api: Api) -> Non
         for name, value in PATH.items():
             url = url.replace(name, value)
         for number in (2**53, 2**64, -(2**53), 2**200):
-            body = with_number(BODY_EXAMPLES.get(name_of(route), {}), path, number)
+            body = with_number(route.example, path, number)
             answer = await api.call(route.method, url, body)
             where = (name_of(route), path, number, answer.json)
             assert answer.status == 422, where
@@ -84,9 +82,8 @@ async def test_an_integer_beyond_2_to_the_53_is_refused_by_name(api: Api) -> Non
 
 
 async def test_an_integer_of_a_query_beyond_2_to_the_53_is_refused_by_name(api: Api) -> None:
-    load_routes()
     asked = [
-        (route, path[0]) for route in endpoints() if route.query is not None for path in integers(route.query)
+        (route, path[0]) for route in routes() if route.query is not None for path in integers(route.query)
     ]
     assert len(asked) > 5
     for route, name in asked:

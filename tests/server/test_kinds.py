@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flowfabric import FlowFabric
-from flowfabric.server.roles import Role
+from flowfabric.wire.rights import Role
 from support.server import Api
 from support.work import bind, create, path
 

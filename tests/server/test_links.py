@@ -12,10 +12,10 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 
 from flowfabric.model.operations.access_secret import RotateSecret
-from flowfabric.server.links import open_link
-from flowfabric.server.routes.links import LONGEST_MS
+from flowfabric.server.access.links import open_link
 from flowfabric.server.settings import Settings
 from flowfabric.storage.minting import new_uuid
+from flowfabric.wire.access import LONGEST_LINK_MS
 from support.server import Api, Reply
 from support.serving import Serve
 from support.work import act, claim, create, path
@@ -179,7 +179,7 @@ async def test_a_link_lives_through_a_rotation_as_long_as_its_grace(api: Api) ->
         ({"signal_name": None}, 422),
         ({"expires_in_ms": 0}, 422),
         ({"expires_in_ms": "1"}, 422),
-        ({"expires_in_ms": LONGEST_MS + 1}, 422),
+        ({"expires_in_ms": LONGEST_LINK_MS + 1}, 422),
         ({"expires_in_ms": 2**53 - 1}, 422),
         ({"source_identity": "x" * 300}, 400),
     ],
@@ -191,7 +191,7 @@ async def test_a_link_is_described_well(api: Api, fields: dict[str, Any], status
 
 
 async def test_a_link_may_live_for_ten_years(api: Api) -> None:
-    _, where = await made(api, expires_in_ms=LONGEST_MS)
+    _, where = await made(api, expires_in_ms=LONGEST_LINK_MS)
     shown = await api.get(where)
     assert shown.status == 200
     assert b"Valid until" in shown.raw

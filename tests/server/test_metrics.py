@@ -11,8 +11,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from flowfabric.server import metrics as module
-from flowfabric.server.metrics import Metrics
+from flowfabric.server.observe import metrics as module
+from flowfabric.server.observe.metrics import Metrics
 from flowfabric.server.server import Server
 from flowfabric.server.settings import Settings
 from flowfabric.storage.memory import MemoryStore
@@ -152,7 +152,7 @@ async def test_without_the_library_the_rest_works(monkeypatch: pytest.MonkeyPatc
             raise ImportError(name)
         return plain(name, *rest, **more)
 
-    monkeypatch.delitem(sys.modules, "flowfabric.server.metrics")
+    monkeypatch.delitem(sys.modules, "flowfabric.server.observe.metrics")
     monkeypatch.setattr(builtins, "__import__", without)
     server = Server(MemoryStore())
     assert server.metrics is None

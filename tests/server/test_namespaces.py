@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from flowfabric.model.operations.access_secret import RotateSecret
-from flowfabric.server.records import MEDIA_TYPE as RECORDS
-from flowfabric.server.roles import Role
 from flowfabric.storage.minting import new_uuid
+from flowfabric.wire.rights import Role
+from flowfabric.wire.route import RECORD as RECORDS
 from support.server import Api
 from support.serving import Serve
 from support.work import NOW, act, bind, claim, create, path

@@ -10,11 +10,9 @@ import msgspec
 import openapi_spec_validator
 import pytest
 
-from flowfabric.server.examples import ANSWER_EXAMPLES, BODY_EXAMPLES
-from flowfabric.server.openapi import document, undescribed
-from flowfabric.server.roles import Need
-from flowfabric.server.routes import load_routes
-from flowfabric.server.routing import endpoints
+from flowfabric.server.http.openapi import document
+from flowfabric.wire import routes
+from flowfabric.wire.rights import Right
 from support.server import Api
 
 pytestmark = pytest.mark.one_store
@@ -39,8 +37,7 @@ def references(value: Any) -> Iterator[str]:
 
 def test_every_route_is_described() -> None:
     described = {(method, path) for path, method, _ in operations()}
-    assert described == {(route.method, route.path) for route in endpoints()}
-    assert undescribed() == []
+    assert described == {(route.method, route.path) for route in routes()}
 
 
 def test_it_is_valid() -> None:
@@ -60,11 +57,11 @@ def test_every_reference_resolves_and_every_schema_is_used() -> None:
 def test_operations_have_names_of_their_own_and_say_who_may_call_them() -> None:
     names = Counter(operation["operationId"] for _, _, operation in operations())
     assert max(names.values()) == 1
-    needs = {(route.method, route.path): route.need for route in endpoints()}
+    needs = {(route.method, route.path): route.right for route in routes()}
     for path, method, operation in operations():
         assert operation["summary"]
         assert operation["tags"]
-        assert bool(operation["security"]) == (needs[method, path] is not Need.NOTHING)
+        assert bool(operation["security"]) == (needs[method, path] is not Right.NOTHING)
         parameters = {each["name"] for each in operation["parameters"] if each["in"] == "path"}
         assert parameters == set(re.findall(r"\{(\w+)\}", path))
 
@@ -77,18 +74,20 @@ def test_every_json_answer_has_a_shape() -> None:
 
 
 def test_examples_are_what_the_routes_take_and_give() -> None:
-    load_routes()
-    bodies = {f"{route.method} {route.path}": route.body for route in endpoints()}
-    assert BODY_EXAMPLES.keys() == {key for key, body in bodies.items() if body is not None}
-    for key, example in BODY_EXAMPLES.items():
-        msgspec.json.decode(msgspec.json.encode(example), type=bodies[key])
+    declared = {(route.method, route.path): route for route in routes()}
+    for route in routes():
+        assert (route.example is None) == (route.body is None), route.name
+        if route.body is not None:
+            msgspec.json.decode(msgspec.json.encode(route.example), type=route.body)
     for path, method, operation in operations():
+        shown = set()
         for status, answer in operation["responses"].items():
             for content in answer.get("content", {}).values():
                 if "example" in content:
                     schema = content["schema"] | {"components": document()["components"]}
                     jsonschema.validate(content["example"], schema)
-                    assert int(status) in ANSWER_EXAMPLES[f"{method} {path}"]
+                    shown.add(int(status))
+        assert shown == set(declared[method, path].examples)
 
 
 async def test_it_is_served_to_everybody(api: Api) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from flowfabric.server.openapi import document
-from flowfabric.server.roles import OPENS, Need, Role
+from flowfabric.server.http.openapi import document
+from flowfabric.wire.rights import GRANTS, Right, Role
 from support.server import Api
 from support.serving import Serve
 
@@ -65,7 +65,7 @@ def test_what_users_need_first_comes_first() -> None:
 
 def test_the_guide_lists_every_role_and_the_errors_do_too() -> None:
     listed = re.findall(r"^\| `(\w+)` \| ", GUIDE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert [name for name in listed if name in set(Role)] == sorted(Role, key=lambda role: len(OPENS[role]))
+    assert [name for name in listed if name in set(Role)] == sorted(Role, key=lambda role: len(GRANTS[role]))
 
 
 async def test_refusals_list_roles(api: Api) -> None:
@@ -80,6 +80,6 @@ async def test_a_role_that_may_not_is_told_who_may(serve: Serve) -> None:
     mine = {"Authorization": f"Bearer {made.json['token']}"}
     refused = await api.call("POST", "/v1/lanes/default/pause", {}, headers=mine)
     assert refused.status == 403
-    may = [role for role in Role if Need.OPERATE in OPENS[role]]
+    may = [role for role in Role if Right.OPERATE in GRANTS[role]]
     assert may == ["admin", "operator"]
     assert refused.json["error"].endswith(": admin, operator")

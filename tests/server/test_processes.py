@@ -18,8 +18,8 @@ from flowfabric.model.operations.create import Created, CreateExecution
 from flowfabric.model.operations.finish import Completed
 from flowfabric.model.operations.read import GetExecution
 from flowfabric.model.state import Public
-from flowfabric.server import sharing
-from flowfabric.server.tally import NAMESPACES, Tally
+from flowfabric.server.observe import sharing
+from flowfabric.server.observe.tally import NAMESPACES, Tally
 from support.process import Process, started
 from support.serving import Backend
 

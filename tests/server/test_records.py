@@ -10,7 +10,7 @@ import pytest
 from flowfabric.model.operations.lane import PauseLane
 from flowfabric.model.operations.operate import Pause, Unpause
 from flowfabric.model.operations.read import GetExecution
-from flowfabric.server.records import MEDIA_TYPE
+from flowfabric.wire.route import RECORD as MEDIA_TYPE
 from support.server import Api
 from support.sse import listen
 from support.work import act, claim, create, path

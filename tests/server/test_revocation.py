@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flowfabric.server import auth, revocation
+from flowfabric.server.access import auth, revocation
 from flowfabric.storage import open_store
 from support.server import Api
 from support.serving import Backend, Serve

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flowfabric.server.permits import Permits
+from flowfabric.server.access.permits import Permits
 from support.server import Api
 from support.until import listening
 from support.work import act, claim, create, path

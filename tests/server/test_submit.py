@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from flowfabric.server.roles import Need, Principal, Role
+from flowfabric.server.access.roles import Principal
+from flowfabric.wire.rights import Right, Role
 from support.server import Api
 from support.work import act, claim, create, path
 
@@ -44,7 +45,7 @@ async def test_nobody_signs_with_the_name_of_another(api: Api) -> None:
     assert await first_actor(api, await submitted("ann")) == "ann"
     assert await first_actor(api, await submitted("")) == "anonymous"
 
-    async def admit(_: dict[bytes, bytes], need: Need | None) -> Principal:
+    async def admit(_: dict[bytes, bytes], need: Right | None) -> Principal:
         return Principal("ci", Role.ADMIN)
 
     api.server.admit = admit  # type: ignore[method-assign, assignment]

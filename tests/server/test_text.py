@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from flowfabric.server import routing
-from flowfabric.server.call import Answer, Call
-from flowfabric.server.gate import Gate
-from flowfabric.server.openapi import document
-from flowfabric.server.roles import Need
+from flowfabric.server.http.call import Answer, Call
+from flowfabric.server.http.gate import Gate
+from flowfabric.server.http.openapi import document
 from support.server import Api
 from support.serving import Serve
 
@@ -82,9 +80,8 @@ async def broken_off(_: Call) -> Answer:
 
 def replace_handler(api: Api, monkeypatch: pytest.MonkeyPatch, handler: Any) -> None:
     """Let `/livez` do something else."""
-    route = routing.Endpoint("GET", "/livez", handler, Need.NOTHING)
     gate = Gate(api.server)
-    gate._router = routing.Router([route, *(each for each in routing.endpoints() if each.path != "/livez")])
+    gate._handlers["livez"] = handler
     monkeypatch.setattr(api.server.app, "_app", gate)
 
 

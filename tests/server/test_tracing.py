@@ -21,9 +21,9 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from flowfabric.logs import JsonLines
 from flowfabric.model.errors import StoreUnusable
+from flowfabric.server.observe.telemetry import tracing_from, wanted
+from flowfabric.server.observe.tracing import Tracing, span_name
 from flowfabric.server.server import Server
-from flowfabric.server.telemetry import tracing_from, wanted
-from flowfabric.server.tracing import Tracing, span_name
 from flowfabric.storage.extras import install_command
 from support.process import started
 from support.server import Api
@@ -230,7 +230,7 @@ def test_nothing_is_loaded_that_nobody_asked_for() -> None:
 async def test_without_the_extra_the_server_says_so(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setitem(sys.modules, "flowfabric.server.tracing", None)
+    monkeypatch.setitem(sys.modules, "flowfabric.server.observe.tracing", None)
     assert tracing_from({"OTEL_TRACES_EXPORTER": "otlp"}) is None
     assert install_command("otel") in caplog.text
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flowfabric.server.permits import Permits, WaitedPermits
+from flowfabric.server.access.permits import Permits, WaitedPermits
 from flowfabric.server.settings import Settings
 from support.raw import HEALTH, Door, Line, RawServe, raw_servers
 from support.until import until

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from flowfabric.server import live
-from flowfabric.server.roles import Role
+from flowfabric.server.live import feed as live
+from flowfabric.wire.rights import Role
 from support.attack import GIVE_UP_SECONDS, attacked, request, unread
 from support.process import started
 from support.server import Api

@@ -18,7 +18,8 @@ from flowfabric.model.operations.access_secret import SeedSecret
 from flowfabric.model.operations.read import Describe
 from flowfabric.model.operations.signal import DeliverSignal
 from flowfabric.model.state import Phase
-from flowfabric.server.roles import Principal, Role
+from flowfabric.server.access.roles import Principal
+from flowfabric.wire.rights import Role
 from support.server import Api
 from support.serving import Backend
 from support.until import listening

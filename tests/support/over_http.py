@@ -1,6 +1,6 @@
 """A store behind a real server, used through the HTTP client: real sockets, the real app, SQLite behind.
 
-What crosses HTTP is said by the client itself (`OPERATIONS` and `PATHS`); everything else, and nothing more, is the
+What crosses HTTP is declared in `flowfabric.wire`; everything else, and nothing more, is the
 engine's and goes to the store behind the server (`BEHIND`).
 """
 
@@ -17,16 +17,16 @@ import uvicorn
 from msgspec.structs import replace
 
 from flowfabric.client import HttpClient
-from flowfabric.client.operations import NOT_OFFERED
+from flowfabric.client.requests import NOT_OFFERED
 from flowfabric.model.command import Command, Question
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.ids import Partitions
 from flowfabric.model.operations.claim import Claim, Claimed
 from flowfabric.model.operations.stream import StreamPage, TailStream
 from flowfabric.model.records import Execution
-from flowfabric.server.listener import _Http
+from flowfabric.server.http.listener import _Http
+from flowfabric.server.http.transport import Limits, protocol_with
 from flowfabric.server.server import Server
-from flowfabric.server.transport import Limits, protocol_with
 from flowfabric.storage.base import Dump, RepairReport, StoreTraits, Subscription, Upkeep
 from flowfabric.storage.sqlite import SqliteStore
 from support.clock import ManualClock

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from flowfabric.server import listener, transport
+from flowfabric.server.http import listener, transport
+from flowfabric.server.http.transport import Limits
 from flowfabric.server.server import Server
 from flowfabric.server.settings import Settings
-from flowfabric.server.transport import Limits
 from flowfabric.storage import open_store
 
 HEALTH = b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import aiohttp
 from yarl import URL
 
-from flowfabric.server.listener import serve
+from flowfabric.server.http.listener import serve
 from flowfabric.server.server import Server
 from flowfabric.storage.base import Upkeep
 

@@ -6,8 +6,9 @@ from typing import Any
 from urllib.parse import quote
 
 from flowfabric.model.ids import Partitions, spread
-from flowfabric.server.roles import Need, Principal, Role
+from flowfabric.server.access.roles import Principal
 from flowfabric.storage.minting import new_uuid
+from flowfabric.wire.rights import Right, Role
 from support.server import Api
 
 NOW = 1_760_000_000_000
@@ -55,7 +56,7 @@ async def act(api: Api, task: dict[str, Any], verb: str, **fields: Any) -> Any:
 def bind(api: Api, namespace: str, role: Role = Role.ADMIN) -> None:
     """Let everybody come in as one principal."""
 
-    async def admit(_: dict[bytes, bytes], need: Need | None) -> Principal:
+    async def admit(_: dict[bytes, bytes], need: Right | None) -> Principal:
         return Principal("bound", role, namespace)
 
     api.server.admit = admit  # type: ignore[method-assign, assignment]

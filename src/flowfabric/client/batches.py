@@ -6,18 +6,26 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
-from flowfabric.client import bodies
-from flowfabric.client.answers import decoded, submitted
 from flowfabric.client.failures import told_failure
 from flowfabric.client.transport import Request, Transport
 from flowfabric.model.command import Command
-from flowfabric.model.ids import Partitions
 from flowfabric.model.operations.create import CreateExecution
 from flowfabric.model.operations.lease import Renew, Renewed
+from flowfabric.wire.answers import converted, decoded
+from flowfabric.wire.create import (
+    SUBMIT,
+    SUBMIT_BATCH,
+    SubmitBatchBody,
+    SubmitBody,
+    Submitted,
+    SubmittedBatch,
+)
+from flowfabric.wire.lease import RENEW_MANY, HeldLease, RenewalResults, RenewManyBody
+from flowfabric.wire.route import Route
 
-Send = Callable[[Transport, Sequence[Any], Partitions], Awaitable[list[Any]]]
+Send = Callable[[Transport, Sequence[Any]], Awaitable[list[Any]]]
 MAX_ITEMS: Final = 1_000
 MAX_BYTES: Final = 12 * 1024 * 1024
 """Of payloads in one batch, after their encoding; the server takes 16 MiB."""
@@ -88,20 +96,21 @@ def _weight(command: Any) -> int:
     return (len(command.input_payload) + len(command.policy)) * 4 // 3 + 8_192
 
 
-async def _submit(transport: Transport, commands: Sequence[Any], partitions: Partitions) -> list[Any]:
-    items = [bodies.submission(command, partitions) for command in commands]
-    body = msgspec.json.encode({"items": items})
-    request = Request(method="POST", path="/v1/submit/batch", body=body, safe=True)
-    results = decoded(await transport.send(request))["results"]
-    return [told_failure(told, 400) if "error" in told else submitted(told) for told in results]
-
-
-async def _renew(transport: Transport, commands: Sequence[Any], _: Partitions) -> list[Any]:
-    fences = [
-        {"execution_id": command.execution_id} | bodies.proof(command).get("fence", {})
-        for command in commands
+async def _submit(transport: Transport, commands: Sequence[Any]) -> list[Any]:
+    items = [Raw(msgspec.json.encode(SUBMIT.write_form(command, SubmitBody, {}))) for command in commands]
+    request = _request(SUBMIT_BATCH, SUBMIT_BATCH.path, SubmitBatchBody(items))
+    results = decoded((await transport.send(request)).body, SubmittedBatch).results
+    return [
+        told_failure(told, 400) if "error" in told else converted(told, Submitted).model() for told in results
     ]
-    body = msgspec.json.encode({"fences": fences, "lease_ttl_ms": commands[0].lease_ttl_ms})
-    request = Request(method="POST", path=f"/v1/workers/{RENEWER}/renew", body=body, safe=True)
-    results = decoded(await transport.send(request))["results"]
+
+
+async def _renew(transport: Transport, commands: Sequence[Any]) -> list[Any]:
+    body = RenewManyBody(tuple(map(HeldLease.of, commands)), commands[0].lease_ttl_ms)
+    request = _request(RENEW_MANY, RENEW_MANY.path.replace("{worker_id}", RENEWER), body)
+    results = decoded((await transport.send(request)).body, RenewalResults).results
     return [told_failure(told, 409) if "error" in told else Renewed(told["expires_at"]) for told in results]
+
+
+def _request(route: Route, path: str, body: Struct) -> Request:
+    return Request(method=route.method, path=path, body=msgspec.json.encode(body), safe=True)

@@ -8,18 +8,15 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from importlib.util import find_spec
 from typing import Any, Final, Self, TypeVar, cast
-from urllib.parse import quote
 
 import msgspec
 
 from flowfabric.client import batches
 from flowfabric.client.address import Address, read_address
-from flowfabric.client.answers import decoded
 from flowfabric.client.failures import UNEXPLAINED
 from flowfabric.client.inside import Inside
-from flowfabric.client.operations import OPERATIONS, not_offered, submission
-from flowfabric.client.questions import PATHS, answer_type, asked
 from flowfabric.client.reading import read_frames
+from flowfabric.client.requests import answer_type, not_offered, question_request, request_of
 from flowfabric.client.transport import Limits, Request, Transport
 from flowfabric.client.waiting import give_back, within
 from flowfabric.client.wakeups import Wakeups
@@ -37,13 +34,16 @@ from flowfabric.model.errors import (
 from flowfabric.model.ids import Partitions, check_execution_id
 from flowfabric.model.operations.access import ApprovalLink, LinkRequest
 from flowfabric.model.operations.claim import Claim, Claimed
-from flowfabric.model.operations.create import CreateExecution
 from flowfabric.model.operations.read import GetExecution
 from flowfabric.model.operations.stream import ReadStream, StreamPage, TailStream
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Phase
 from flowfabric.storage.base import StoreTraits, Subscription
 from flowfabric.storage.extras import install_command
+from flowfabric.wire import routes_by_command, routes_by_question
+from flowfabric.wire.access import CREATE_LINK, LinkBody
+from flowfabric.wire.answers import decoded
+from flowfabric.wire.read import STATS, WAIT
 
 R = TypeVar("R")
 AT_ONCE: Final = 16
@@ -163,11 +163,11 @@ class HttpClient(Inside):
     async def claim_within(self, claim: Claim, wait_ms: int) -> Claimed:
         """Claim; when there is nothing, let the server wait for something."""
         self._check(claim)
-        operation = OPERATIONS[Claim]
 
         async def ask(left_ms: int) -> Claimed:
-            reply = await self._transport.send(operation.request(claim, left_ms / 1000, wait_ms=left_ms))
-            return cast("Claimed", operation.answer(claim, reply))
+            return cast(
+                "Claimed", await self._send(claim, request_of(claim, left_ms / 1000, wait_ms=left_ms))
+            )
 
         try:
             return await within(wait_ms, ask, lambda claimed: bool(claimed.tasks))
@@ -188,12 +188,12 @@ class HttpClient(Inside):
         """Return the execution when it has ended, or as it is when the time is over."""
         question = GetExecution(execution_id=execution_id)
         self._check(question)
-        path = asked(question).path + "/wait"
+        path = WAIT.write_path(question)
 
         async def ask(left_ms: int) -> Execution:
             query = {"timeout_ms": str(left_ms)}
             await self._transport.send(
-                Request(method="GET", path=path, query=query, safe=True, wait_seconds=left_ms / 1000)
+                Request(method=WAIT.method, path=path, query=query, safe=True, wait_seconds=left_ms / 1000)
             )
             return await self.read(question)
 
@@ -201,17 +201,15 @@ class HttpClient(Inside):
 
     async def make_link(self, link: LinkRequest) -> ApprovalLink:
         """Make a link to a page of the server whose visitor may send one signal to a waitpoint, once."""
-        run = asked(GetExecution(execution_id=link.execution_id)).path
-        form = {
-            "signal_names": link.signal_names, "expires_at": link.expires_at, "expires_in_ms": link.expires_in_ms,
-            "source_identity": link.source_identity, "link_id": link.link_id,
-        }  # fmt: skip
-        path = f"{run}/waitpoints/{quote(link.waitpoint_id, safe='')}/link"
-        body = msgspec.json.encode({name: value for name, value in form.items() if value})
-        reply = await self._transport.send(
-            Request(method="POST", path=path, body=body, safe=bool(link.link_id))
-        )
-        return msgspec.convert(decoded(reply), ApprovalLink)
+        body = LinkBody(
+            None, link.signal_names, link.expires_in_ms or None, link.expires_at or None,
+            link.source_identity or None, link.link_id or None,
+        )  # fmt: skip
+        request = Request(
+            method=CREATE_LINK.method, path=CREATE_LINK.write_path(link), body=msgspec.json.encode(body),
+            safe=CREATE_LINK.safe(link),
+        )  # fmt: skip
+        return cast("ApprovalLink", decoded((await self._transport.send(request)).body, ApprovalLink))
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work, name="flowfabric-client")
@@ -220,31 +218,29 @@ class HttpClient(Inside):
 
     def _check(self, command: Command[Any]) -> None:
         """Refuse what any store would refuse before looking at a record, and what does not cross HTTP."""
-        if type(command) not in OPERATIONS and type(command) not in PATHS:
+        if type(command) not in routes_by_command() and type(command) not in routes_by_question():
             raise not_offered(command)
         if isinstance(command, ExecutionCommand):
             check_execution_id(command.execution_id, self._partitions)
         command.check()
 
     async def _sent(self, command: Command[Any]) -> Any:
-        operation = OPERATIONS.get(type(command))
-        if operation is None:
+        if type(command) in routes_by_question():
             return await self.read(cast("Question[Any]", command))
-        if isinstance(command, CreateExecution):
-            request = submission(command, self._partitions)
-        else:
-            request = operation.request(command)
-        return operation.answer(command, await self._transport.send(request))
+        return await self._send(command, request_of(command))
+
+    async def _send(self, command: Command[Any], request: Request) -> Any:
+        return routes_by_command()[type(command)].read_answer(command, await self._transport.send(request))
 
     async def _ask(self, question: Question[Any], wait_seconds: float = 0.0, **more: str) -> Any:
-        request = asked(question, wait_seconds, **more)
-        return decoded(await self._transport.send(request), answer_type(type(question)))
+        reply = await self._transport.send(question_request(question, wait_seconds, **more))
+        return decoded(reply.body, answer_type(type(question)))
 
     async def _batch(self, work: batches.Batch) -> list[Any]:
         if work.send is None:
             return [await self._outcome(command) for command in work.commands]
         try:
-            return await work.send(self._transport, work.commands, self._partitions)
+            return await work.send(self._transport, work.commands)
         except FlowFabricError as error:
             return [error] * len(work.places)
 
@@ -259,7 +255,7 @@ async def _stats(transport: Transport) -> dict[str, Any]:
     """Ask a server about itself; what answers otherwise than ours do is another program."""
     foreign = "something answers there, but it is no FlowFabric server; check host and port of the URL"
     try:
-        reply = await transport.send(Request(method="GET", path="/v1/stats", safe=True))
+        reply = await transport.send(Request(method=STATS.method, path=STATS.path, safe=True))
         stats = msgspec.json.decode(reply.body)
     except (NotFound, InvalidInput, Conflict, ValueError, RecursionError) as error:
         raise StoreUnusable(foreign) from error

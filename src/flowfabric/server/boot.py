@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import flowfabric
 from flowfabric.model.operations.lane import OpenLane
-from flowfabric.server.telemetry import tracing_from
+from flowfabric.server.observe.telemetry import tracing_from
 from flowfabric.storage import open_unseeded
 from flowfabric.storage.base import Upkeep
 from flowfabric.storage.resolve import family, make_folder, without_password
 from flowfabric.storage.seeding import seed
 
 if TYPE_CHECKING:
+    from flowfabric.server.observe.tracing import Tracing
     from flowfabric.server.server import Server
     from flowfabric.server.settings import Settings
-    from flowfabric.server.tracing import Tracing
 
 S = TypeVar("S", bound="Server")
 STEP_SECONDS: Final = 15.0

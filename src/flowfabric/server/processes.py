@@ -20,8 +20,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from flowfabric.server import sharing
-from flowfabric.server.listener import REQUEST_SECONDS, bind, problem, where
+from flowfabric.server.http.listener import REQUEST_SECONDS, bind, problem, where
+from flowfabric.server.observe import sharing
 from flowfabric.server.run import FAILED, OK, SIGNALS, failed, run_one
 from flowfabric.server.settings import Settings
 

@@ -70,7 +70,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 async def _run(
     settings: Settings, sockets: Sequence[socket.socket], ready: Callable[[], None] | None, lifeline: int
 ) -> int:
-    from flowfabric.server.listener import bind, problem  # noqa: PLC0415 - loads the HTTP machinery
+    from flowfabric.server.http.listener import bind, problem  # noqa: PLC0415 - loads the HTTP machinery
     from flowfabric.server.server import Server  # noqa: PLC0415 - loads every route
 
     try:

@@ -12,28 +12,29 @@ from flowfabric.engine import Engine
 from flowfabric.engine.kinds import KindCache
 from flowfabric.model.command import Command
 from flowfabric.model.errors import FlowFabricError
-from flowfabric.server.auth import Access
-from flowfabric.server.cors import Cors
-from flowfabric.server.gate import Gate, Unfinished
-from flowfabric.server.live import Live
-from flowfabric.server.metered import metered
-from flowfabric.server.permits import Permits, WaitedPermits
-from flowfabric.server.revocation import Revocation
-from flowfabric.server.roles import Need, Principal
+from flowfabric.server.access.auth import Access
+from flowfabric.server.access.permits import Permits, WaitedPermits
+from flowfabric.server.access.revocation import Revocation
+from flowfabric.server.access.roles import Principal
+from flowfabric.server.http.cors import Cors
+from flowfabric.server.http.gate import Gate, Unfinished
+from flowfabric.server.http.sending import Unread
+from flowfabric.server.live.feed import Live
+from flowfabric.server.observe.metered import metered
+from flowfabric.server.observe.tally import Tally
 from flowfabric.server.routes import load_routes
-from flowfabric.server.sending import Unread
 from flowfabric.server.settings import Settings
-from flowfabric.server.tally import Tally
 from flowfabric.storage.base import Upkeep
 from flowfabric.variables import url_of
+from flowfabric.wire.rights import Right
 
 if TYPE_CHECKING:
     import socket
 
     from starlette.types import ASGIApp
 
-    from flowfabric.server.metrics import Metrics
-    from flowfabric.server.tracing import Tracing
+    from flowfabric.server.observe.metrics import Metrics
+    from flowfabric.server.observe.tracing import Tracing
 
 R = TypeVar("R")
 LARGE_CLAIMS: Final = 4
@@ -117,7 +118,7 @@ class Server:
         self, sockets: Sequence[socket.socket] = (), ready: Callable[[], None] | None = None
     ) -> None:
         """Answer HTTP until `stop()`; then let requests end. Without sockets the settings say where."""
-        from flowfabric.server.listener import serve  # noqa: PLC0415 - only those who serve need it
+        from flowfabric.server.http.listener import serve  # noqa: PLC0415 - only those who serve need it
 
         await serve(self, sockets, ready)
 
@@ -137,9 +138,9 @@ class Server:
         self.background.add(task)
         task.add_done_callback(self.background.discard)
 
-    async def admit(self, headers: dict[bytes, bytes], need: Need | None) -> Principal:
+    async def admit(self, headers: dict[bytes, bytes], right: Right | None) -> Principal:
         """Say who asks; refuse who may not."""
-        return await self.access.admit(headers, need)
+        return await self.access.admit(headers, right)
 
     async def apply(self, command: Command[R], namespace: str = "") -> R:
         """Send a command to the store; `namespace` is the one that its sender is bound to."""
@@ -178,7 +179,7 @@ class Server:
 
 def _metrics(registry: Any) -> Metrics | None:
     try:
-        from flowfabric.server.metrics import Metrics  # noqa: PLC0415 - needs prometheus_client
+        from flowfabric.server.observe.metrics import Metrics  # noqa: PLC0415 - needs prometheus_client
     except ImportError:
         if registry is not None:
             raise

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from flowfabric.cli.support.documents import event_document
 from flowfabric.cli.support.options import add_id
 from flowfabric.cli.support.pages import read_history
 from flowfabric.cli.support.session import CommandSession, add_store_command
@@ -12,6 +11,7 @@ from flowfabric.cli.support.text import short_id
 from flowfabric.model.ids import is_uuid
 from flowfabric.model.records import Event
 from flowfabric.model.times import moment
+from flowfabric.wire.views import EventView
 
 HEAD: Final = ("at", "event", "by", "what", "state", "attempt", "ids")
 IDENTITY: Final = "source_identity"
@@ -31,7 +31,7 @@ async def history(session: CommandSession) -> int:
     execution_id = await session.find(session.given.id)
     events = await read_history(session.store, execution_id)
     if session.json:
-        session.output.json([event_document(event) for event in events])
+        session.output.json([EventView.of(event) for event in events])
         return 0
     days = {moment(event.at)[:10] for event in events}
     with_date = len(days) != 1

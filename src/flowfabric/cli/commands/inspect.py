@@ -8,14 +8,6 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from flowfabric.cli.support.documents import (
-    attempt_document,
-    json_or_base64,
-    present,
-    summary,
-    vector,
-    waitpoint_document,
-)
 from flowfabric.cli.support.execution_notes import waits_for_worker
 from flowfabric.cli.support.options import add_id
 from flowfabric.cli.support.session import CommandSession, add_store_command
@@ -30,7 +22,10 @@ from flowfabric.model.operations.suspend_waitpoint import WaitpointView
 from flowfabric.model.records import Attempt, Execution, Payload, Result, Suspension
 from flowfabric.model.state import Public
 from flowfabric.model.times import moment, since, span
+from flowfabric.wire.payload import shown
+from flowfabric.wire.views import AttemptView, StateVector, Summary, WaitpointOfDetail
 
+_REASONS: Final = ("failure_reason", "failure_category", "cancellation_reason", "progress_message")
 MAX_VALUE_LENGTH: Final = 200
 """Longer values are cut."""
 
@@ -91,29 +86,27 @@ def _raw(value: Any) -> Any:
 
 def _document(details: ExecutionDetails) -> dict[str, Any]:
     run, result = details.described.run, details.result
+    head: dict[str, Any] = Summary.of(run).to_dict()
     return (
-        summary(run)
+        head
         | {
-            "state_vector": vector(run),
-            **json_or_base64("input", details.payload.input, run.payload_encoding),
-            "attempts": [attempt_document(each) for each in details.attempts],
+            "state_vector": StateVector.of(run),
+            **shown("input", details.payload.input, run.payload_encoding),
+            "attempts": [AttemptView.of(each) for each in details.attempts],
             "steps": [_step_document(each) for each in details.steps],
-            "waitpoints": [waitpoint_document(view) for view in details.waitpoints],
+            "waitpoints": [
+                WaitpointOfDetail.of(view, reason=view.reason_code) for view in details.waitpoints
+            ],
             "because": [msgspec.structs.asdict(each) for each in details.described.because],
         }
-        | (json_or_base64("result", result.data, result.encoding) if result is not None else {})
-        | present(
-            failure_reason=run.failure_reason,
-            failure_category=run.failure_category,
-            cancellation_reason=run.cancellation_reason,
-            progress_message=run.progress_message,
-        )
+        | (shown("result", result.data, result.encoding) if result is not None else {})
+        | {name: text for name in _REASONS if (text := getattr(run, name))}
     )
 
 
 def _step_document(step: ListedStep) -> dict[str, Any]:
     fields = {"name": step.name, "at": step.at, "call_index": step.call_index, "size": step.size}
-    return fields | ({} if step.result is None else json_or_base64("result", step.result, step.encoding))
+    return fields | ({} if step.result is None else shown("result", step.result, step.encoding))
 
 
 def _show_execution(session: CommandSession, details: ExecutionDetails) -> None:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from flowfabric.cli.support.documents import kind_document
 from flowfabric.cli.support.input_schema import properties_of, required_of, schema_of, type_name
 from flowfabric.cli.support.options import add_limit
 from flowfabric.cli.support.pages import iterate_kinds
@@ -16,6 +15,7 @@ from flowfabric.model.kinds import DEFAULT_LANE
 from flowfabric.model.operations.kind import GetKind
 from flowfabric.model.records import Kind
 from flowfabric.model.times import since
+from flowfabric.wire.kind import KindView
 
 ALL_NAMESPACES: Final = "all"
 
@@ -39,7 +39,7 @@ async def kinds(session: CommandSession) -> int:
         return 0
     found = [kind async for kind in iterate_kinds(session.store, given.namespace, given.limit)]
     if session.json:
-        session.output.json([kind_document(kind) for kind in found])
+        session.output.json([KindView.of(kind) for kind in found])
         return 0
     now = session.now()
     session.output.table(
@@ -63,7 +63,7 @@ async def kinds(session: CommandSession) -> int:
 def _show(session: CommandSession, kind: Kind) -> None:
     output = session.output
     if session.json:
-        output.json(kind_document(kind))
+        output.json(KindView.of(kind))
         return
     output.pairs(
         {

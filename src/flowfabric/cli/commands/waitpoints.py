@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowfabric.cli.support.documents import waitpoint_document
 from flowfabric.cli.support.options import add_limit
 from flowfabric.cli.support.session import CommandSession, add_store_command
 from flowfabric.cli.support.waitpoints import show_waitpoints
 from flowfabric.model.operations.signal import ReadInbox
+from flowfabric.wire.views import WaitpointOfDetail
 
 
 def add(commands: Any) -> None:
@@ -21,7 +21,7 @@ async def waitpoints(session: CommandSession) -> int:
     """List open waitpoints."""
     views = (await session.store.read(ReadInbox(limit=session.given.limit))).waitpoints
     if session.json:
-        session.output.json([waitpoint_document(view) for view in views])
+        session.output.json([WaitpointOfDetail.of(view, reason=view.reason_code) for view in views])
     else:
         show_waitpoints(session, views)
     return 0

@@ -11,7 +11,7 @@ from typing import Final
 
 from flowfabric.app.views import frame_of
 from flowfabric.cli.dev.event_text import describe_event
-from flowfabric.cli.support.documents import event_document, frame_document
+from flowfabric.cli.support.documents import frame_document
 from flowfabric.cli.support.output import Output
 from flowfabric.cli.support.text import short_id
 from flowfabric.engine import every_step
@@ -26,6 +26,7 @@ from flowfabric.model.records import LeaseStart
 from flowfabric.model.state import TERMINAL_STATES
 from flowfabric.model.superseded import Superseded, lease_of
 from flowfabric.storage.base import Upkeep
+from flowfabric.wire.views import EventView
 from flowfabric.worker.outbox import is_transient
 
 POLL_SECONDS: Final = 1.0
@@ -146,7 +147,7 @@ class FeedPrinter:
         event = entry.event
         if self._documents is not None:
             which = {"execution_id": entry.execution_id, "execution_kind": entry.execution_kind}
-            self._documents.json(which | event_document(event))
+            self._documents.json(which | EventView.of(event).to_dict())
             return
         text, colour = describe_event(event)
         with suppress(NotFound):

@@ -6,29 +6,6 @@ import base64
 from typing import Any
 
 from flowfabric.app import Frame, Superseded
-from flowfabric.model.operations.suspend_waitpoint import WaitpointView
-from flowfabric.shapes import attempt as attempt_document
-from flowfabric.shapes import event as event_document
-from flowfabric.shapes import json_or_base64, present, summary, vector, waitpoint
-from flowfabric.shapes import kind as kind_document
-
-__all__ = [
-    "attempt_document",
-    "event_document",
-    "frame_document",
-    "json_or_base64",
-    "kind_document",
-    "present",
-    "summary",
-    "superseded_document",
-    "vector",
-    "waitpoint_document",
-]
-
-
-def waitpoint_document(view: WaitpointView) -> dict[str, Any]:
-    """Return an open waitpoint, with the reason for which its execution waits."""
-    return waitpoint(view) | {"reason": view.reason_code}
 
 
 def frame_document(frame: Frame) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def run_server(settings: Settings) -> int:
 async def serve_store(store: Upkeep, url: str, listen: str) -> AsyncIterator[str]:
     """Serve an open store over HTTP, and return the address; `listen` takes precedence over FF_LISTEN_ADDR."""
     try:
-        from flowfabric.server.listener import bind, problem, where  # noqa: PLC0415 - imports the HTTP stack
+        from flowfabric.server.http.listener import bind, problem, where  # noqa: PLC0415 - imports the HTTP stack
         from flowfabric.server.server import Server  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise _missing(error) from error

@@ -1,0 +1,1 @@
+"""Who is let in, and what they may see: tokens, principals, links, permits, the audit log."""

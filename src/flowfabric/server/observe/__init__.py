@@ -1,0 +1,1 @@
+"""Watching the server: logs, metrics, counts and traces."""
