@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct, msgpack
 
 from flowfabric.model import checks
-from flowfabric.model.command import ExecutionCommand, Need
+from flowfabric.model.command import ExecutionCommand, ReadRequest
 from flowfabric.model.errors import invalid, refuse
 from flowfabric.model.ids import check_uuid, partition_in
 from flowfabric.model.limits import (
@@ -94,11 +94,11 @@ class CreateExecution(ExecutionCommand[Created | Duplicate], frozen=True, kw_onl
         if self.flow_id:
             check_uuid("flow_id", self.flow_id)
 
-    def needs(self) -> tuple[Need, ...]:
+    def reads(self) -> tuple[ReadRequest, ...]:
         """The execution, and what the key remembers."""
         if not self.idempotency_key:
-            return super().needs()
-        return (*super().needs(), (IDEMPOTENCY, create_memo(self.namespace, self.idempotency_key)))
+            return super().reads()
+        return (*super().reads(), (IDEMPOTENCY, create_memo(self.namespace, self.idempotency_key)))
 
 
 def create_memo(namespace: str, key: str) -> Key:

@@ -18,7 +18,7 @@ from flowfabric.model.limits import (
     MAX_TEXT_BYTES,
     MIN_LEASE_TTL_MS,
 )
-from flowfabric.model.machine.attempt import Lease, resume_attempt
+from flowfabric.model.machine.attempt import NewLease, resume_attempt
 from flowfabric.model.machine.group import step
 from flowfabric.model.machine.workspace import KeptRefusal, Workspace, granted
 from flowfabric.model.operations.claim import (
@@ -249,8 +249,8 @@ def _use_grant(space: Workspace, run: Execution, worker_id: str, kinds: tuple[st
         raise KeptRefusal(refuse("claim_grant_expired"))
 
 
-def _lease(command: ClaimGranted | ClaimResumed, reason: str = "") -> Lease:
-    return Lease(
+def _lease(command: ClaimGranted | ClaimResumed, reason: str = "") -> NewLease:
+    return NewLease(
         command.worker_id, command.worker_instance_id, command.lease_id, command.lease_ttl_ms, reason=reason
     )
 

@@ -15,7 +15,7 @@ from flowfabric.model.limits import MAX_INT
 from flowfabric.model.machine.group import step
 from flowfabric.model.machine.workspace import Workspace, granted
 from flowfabric.model.operations.claim import lost_reason
-from flowfabric.model.operations.worker_serving import Because, Facts, Queue, crew_of, queue_of
+from flowfabric.model.operations.worker_serving import Because, Facts, QueueState, crew_of, queue_state
 from flowfabric.model.record_kinds import ATTEMPT, LANE, PAYLOAD, RESULT, SUSPENSION, IndexQuery
 from flowfabric.model.records import Attempt, Event, Execution, Lane, Payload, Result
 from flowfabric.model.state import Blocking, Eligibility, Ownership, Phase, Public
@@ -162,14 +162,14 @@ def describe(space: Workspace, question: Describe) -> Description:
     run = space.execution(question.execution_id)
     lane = space.get(LANE, run.lane_id)
     crew = crew_of(space, run)
-    queue = queue_of(run, lane, crew, space.now)
+    queue = queue_state(run, lane, crew, space.now)
     shown = run
     if run.lifecycle_phase is Phase.RUNNABLE and run.eligibility_state is Eligibility.NOW:
         shown = replace(run, eligibility_state=queue.eligibility, blocking_reason=queue.blocking)
     return Description(shown, _because(space, run, queue), lane, crew.size)
 
 
-def _because(space: Workspace, run: Execution, queue: Queue) -> tuple[Because, ...]:
+def _because(space: Workspace, run: Execution, queue: QueueState) -> tuple[Because, ...]:
     if run.lifecycle_phase is Phase.TERMINAL or run.ownership_state is Ownership.LEASED:
         return ()
     if run.lifecycle_phase is Phase.SUSPENDED:

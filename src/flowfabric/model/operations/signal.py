@@ -9,7 +9,7 @@ from msgspec import Struct, msgpack
 from msgspec.structs import replace
 
 from flowfabric.model import checks
-from flowfabric.model.command import CursorQuestion, ExecutionCommand, ExecutionQuestion, Need, Page
+from flowfabric.model.command import CursorQuestion, ExecutionCommand, ExecutionQuestion, Page, ReadRequest
 from flowfabric.model.conditions import is_sentinel
 from flowfabric.model.errors import invalid, refuse
 from flowfabric.model.evaluation import SATISFIED
@@ -81,17 +81,17 @@ class _SignalCommand(ExecutionCommand[SignalAccepted | SignalDuplicate], frozen=
         """The key under which a repeat is recognised, or empty."""
         raise NotImplementedError
 
-    def needs(self) -> tuple[Need, ...]:
+    def reads(self) -> tuple[ReadRequest, ...]:
         """The execution, its suspension, the waitpoint, the keys, and what the idempotency key remembers."""
-        needs: tuple[Need, ...] = (
-            *super().needs(),
+        reads: tuple[ReadRequest, ...] = (
+            *super().reads(),
             (SUSPENSION, (self.execution_id,)),
             (WAITPOINT, (self.execution_id, self.waitpoint_id)),
             KEYRING_REQUEST,
         )
         if not self.dedup_key:
-            return needs
-        return (*needs, (IDEMPOTENCY, signal_memo(self.execution_id, self.waitpoint_id, self.dedup_key)))
+            return reads
+        return (*reads, (IDEMPOTENCY, signal_memo(self.execution_id, self.waitpoint_id, self.dedup_key)))
 
 
 def signal_memo(execution_id: str, waitpoint_id: str, key: str) -> Key:

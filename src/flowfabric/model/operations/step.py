@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from flowfabric.model import checks
-from flowfabric.model.command import ExecutionQuestion, HolderCommand, Need, Page, check_limit
+from flowfabric.model.command import ExecutionQuestion, HolderCommand, Page, ReadRequest, check_limit
 from flowfabric.model.errors import invalid, refuse
 from flowfabric.model.limits import MAX_INT, MAX_NAME_BYTES, MAX_STEP_BYTES, MAX_STEP_BYTES_IN_PAGE, MAX_STEPS
 from flowfabric.model.machine.group import step
@@ -49,9 +49,9 @@ class PutStep(HolderCommand[StepStored | StepExisting], frozen=True, kw_only=Tru
         if self.call_index is not None:
             checks.integer("call_index", self.call_index, 0, MAX_STEPS)
 
-    def needs(self) -> tuple[Need, ...]:
+    def reads(self) -> tuple[ReadRequest, ...]:
         """The execution and the step."""
-        return (*super().needs(), (STEP, (self.execution_id, self.step_name)))
+        return (*super().reads(), (STEP, (self.execution_id, self.step_name)))
 
 
 @step(PutStep)

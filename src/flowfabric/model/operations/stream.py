@@ -292,9 +292,9 @@ class ReadStream(_StreamQuestion, frozen=True, kw_only=True):
         parse_cursor("to", self.to, upper=True)
 
 
-Position = tuple[int, int]
-_BEGIN: Final[Position] = (0, 0)
-_END: Final[Position] = (MAX_INT, MAX_INT)
+FramePosition = tuple[int, int]
+_BEGIN: Final[FramePosition] = (0, 0)
+_END: Final[FramePosition] = (MAX_INT, MAX_INT)
 
 
 @step(ReadStream)
@@ -323,7 +323,7 @@ def tail_stream(space: Workspace, question: TailStream) -> StreamPage:
     return _frames(space, question, (ms, seq + 1), _END)
 
 
-def _position(field: str, cursor: str, *, upper: bool = False) -> Position:
+def _position(field: str, cursor: str, *, upper: bool = False) -> FramePosition:
     kind, position = parse_cursor(field, cursor, upper=upper)
     if position is not None:
         return position
@@ -333,7 +333,9 @@ def _position(field: str, cursor: str, *, upper: bool = False) -> Position:
 FRAMES: Final[IndexQuery[tuple[Frame, ...]]] = IndexQuery("frames")
 
 
-def _frames(space: Workspace, question: ReadStream | TailStream, low: Position, high: Position) -> StreamPage:
+def _frames(
+    space: Workspace, question: ReadStream | TailStream, low: FramePosition, high: FramePosition
+) -> StreamPage:
     run = space.execution(question.execution_id)
     place = (run.execution_id, question.attempt_index)
     stream = space.get(STREAM, *place)

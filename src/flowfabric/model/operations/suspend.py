@@ -8,7 +8,7 @@ from msgspec import Struct, msgpack
 from msgspec.structs import replace
 
 from flowfabric.model import checks
-from flowfabric.model.command import HolderCommand, Need
+from flowfabric.model.command import HolderCommand, ReadRequest
 from flowfabric.model.conditions import Condition, needs_timeout, referenced_keys
 from flowfabric.model.errors import invalid, refuse
 from flowfabric.model.evaluation import SATISFIED
@@ -51,7 +51,15 @@ from flowfabric.model.tokens import mint
 from flowfabric.model.transitions import ALREADY_SATISFIED, SUSPENDED, move
 from flowfabric.model.views import SignalView
 
-TIMEOUT_BEHAVIORS = ("fail", "cancel", "expire", "auto_resume_with_timeout_signal", "auto_resume", "escalate")
+TIMEOUT_BEHAVIORS = (
+    "fail",
+    "cancel",
+    "expire",
+    "auto_resume_with_timeout_signal",
+    "auto_resume",
+    "escalate",
+)
+"""What a caller may give; `auto_resume` is short for the long word."""
 
 
 class Binding(Struct, frozen=True):
@@ -164,14 +172,18 @@ class Suspend(HolderCommand[Suspended | SatisfiedAtOnce], frozen=True, kw_only=T
         if len(set(bound)) != len(bound):
             raise invalid("waitpoints", "each waitpoint_key once")
 
-    def needs(self) -> tuple[Need, ...]:
+    def reads(self) -> tuple[ReadRequest, ...]:
         """The execution, its suspension, the keys, its waitpoints, and what the idempotency key remembers."""
-        needs: tuple[Need, ...] = (*super().needs(), (SUSPENSION, (self.execution_id,)), KEYRING_REQUEST)
+        reads: tuple[ReadRequest, ...] = (
+            *super().reads(),
+            (SUSPENSION, (self.execution_id,)),
+            KEYRING_REQUEST,
+        )
         if self.idempotency_key:
-            needs = (*needs, (IDEMPOTENCY, suspend_memo(self.execution_id, self.idempotency_key)))
+            reads = (*reads, (IDEMPOTENCY, suspend_memo(self.execution_id, self.idempotency_key)))
         if self.step_name:
-            needs = (*needs, (STEP, (self.execution_id, self.step_name)))
-        return needs + tuple((WAITPOINT, (self.execution_id, b.waitpoint_id)) for b in self.waitpoints)
+            reads = (*reads, (STEP, (self.execution_id, self.step_name)))
+        return reads + tuple((WAITPOINT, (self.execution_id, b.waitpoint_id)) for b in self.waitpoints)
 
 
 def suspend_memo(execution_id: str, key: str) -> Key:

@@ -35,7 +35,7 @@ _FEW: Final = 10
 """How many of them a sentence names."""
 
 
-class Queue(NamedTuple):
+class QueueState(NamedTuple):
     """What stands between claimable work and a worker."""
 
     eligibility: Eligibility
@@ -79,7 +79,7 @@ def crew_of(space: Workspace, run: Execution) -> Crew:
     return Crew(groups, all(serving.whole for serving in found))
 
 
-def queue_of(run: Execution, lane: Lane | None, crew: Crew, now: int) -> Queue:
+def queue_state(run: Execution, lane: Lane | None, crew: Crew, now: int) -> QueueState:
     """Say what claimable work waits for: its lane, a worker, one that takes its kind, or one that can run it."""
     if lane is not None and lane.paused_at:
         why = f": {lane.pause_reason}" if lane.pause_reason else ""
@@ -88,14 +88,14 @@ def queue_of(run: Execution, lane: Lane | None, crew: Crew, now: int) -> Queue:
             str(Blocking.POLICY), f"lane {run.lane_id} is paused {since}{why}",
             {"lane": run.lane_id, "paused_at": lane.paused_at},
         )  # fmt: skip
-        return Queue(Eligibility.LANE, Blocking.POLICY, told)
+        return QueueState(Eligibility.LANE, Blocking.POLICY, told)
     takers = crew.takers(run.execution_kind)
     if crew.size and not takers.size and crew.whole:
-        return Queue(Eligibility.NOW, Blocking.WORKER, _nobody_takes(run, crew))
+        return QueueState(Eligibility.NOW, Blocking.WORKER, _nobody_takes(run, crew))
     able = takers.able(run.required_capabilities)
     if takers.size and not able.size and crew.whole:
-        return Queue(Eligibility.ROUTE, Blocking.CAPABLE_WORKER, _lacking(run, takers))
-    return Queue(Eligibility.NOW, Blocking.WORKER, _waiting(run, crew, able))
+        return QueueState(Eligibility.ROUTE, Blocking.CAPABLE_WORKER, _lacking(run, takers))
+    return QueueState(Eligibility.NOW, Blocking.WORKER, _waiting(run, crew, able))
 
 
 def _waiting(run: Execution, crew: Crew, able: Crew) -> Because:
