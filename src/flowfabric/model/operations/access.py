@@ -240,9 +240,12 @@ def _successor(space: Workspace, run: Execution, waitpoint: Waitpoint, suspensio
     found = space.several(WAITPOINT, keys)
     return next(
         (
-            each.waitpoint_id for each in found
-            if each is not None and each.waitpoint_key == waitpoint.waitpoint_key
-            and each.attempt_index == run.attempt.index and is_open(each, space.now)
+            each.waitpoint_id
+            for each in found
+            if each is not None
+            and each.waitpoint_key == waitpoint.waitpoint_key
+            and each.attempt_index == run.attempt.index
+            and is_open(each, space.now)
         ),
         "",
-    )  # fmt: skip
+    )

@@ -159,9 +159,10 @@ def claim(space: Workspace, command: Claim) -> Claimed:
     if command.claim_id:
         held = space.leases(command.worker_instance_id, command.claim_id)
         living = [
-            run for run in held
+            run
+            for run in held
             if run.lease_expires_at > space.now and command.namespace in {"", run.namespace}
-        ]  # fmt: skip
+        ]
         if living:
             living.sort(key=lane_position)  # the order of the first answer
             space.several(PAYLOAD, [(run.execution_id,) for run in living])
@@ -260,9 +261,14 @@ def reclaim(space: Workspace, run: Execution, attempt_id: str, lease: NewLease) 
     attempt = _attempt(space, run, attempt_id, lease, "reclaim", reason, old.index)
     counted = 0 if run.lease_end == "released" else 1
     return begin_attempt(
-        space, run, RECLAIMED, replace(lease, reason=reason), attempt, ended=old,
+        space,
+        run,
+        RECLAIMED,
+        replace(lease, reason=reason),
+        attempt,
+        ended=old,
         lease_reclaim_count=run.lease_reclaim_count + counted,
-    )  # fmt: skip
+    )
 
 
 def _attempt(

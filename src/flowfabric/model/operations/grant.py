@@ -148,9 +148,14 @@ def claimed_one(task: Task) -> ClaimedOne:
     """Answer a claim by name with what it brought."""
     fence = task.fence
     return ClaimedOne(
-        fence.lease_id, fence.lease_epoch, task.lease_expires_at, task.attempt_id, task.attempt_index,
-        task.attempt_type, task,
-    )  # fmt: skip
+        fence.lease_id,
+        fence.lease_epoch,
+        task.lease_expires_at,
+        task.attempt_id,
+        task.attempt_index,
+        task.attempt_type,
+        task,
+    )
 
 
 class ClaimGranted(_ClaimOne, frozen=True, kw_only=True):

@@ -186,9 +186,14 @@ def _lost(run: Execution, now: int) -> Because:
     at = run.lease_revoked_at or run.lease_expired_at
     holder = f"{run.current_worker_id} ({run.current_worker_instance_id})"
     return Because(
-        lost_reason(run), f"the lease of {holder} is gone {_since(at, now)}; waits to be reclaimed",
-        {"worker_id": run.current_worker_id, "worker_instance_id": run.current_worker_instance_id, "since": at},
-    )  # fmt: skip
+        lost_reason(run),
+        f"the lease of {holder} is gone {_since(at, now)}; waits to be reclaimed",
+        {
+            "worker_id": run.current_worker_id,
+            "worker_instance_id": run.current_worker_instance_id,
+            "since": at,
+        },
+    )
 
 
 def _promised(run: Execution, now: int) -> tuple[Because, ...]:
@@ -197,8 +202,10 @@ def _promised(run: Execution, now: int) -> tuple[Because, ...]:
     grant = run.grant[0]
     holder = f"{grant.worker_id} ({grant.worker_instance_id})"
     data: Facts = {
-        "worker_id": grant.worker_id, "worker_instance_id": grant.worker_instance_id, "until": grant.expires_at,
-    }  # fmt: skip
+        "worker_id": grant.worker_id,
+        "worker_instance_id": grant.worker_instance_id,
+        "until": grant.expires_at,
+    }
     return (Because("grant_held", f"promised to {holder} {_until(grant.expires_at, now)}", data),)
 
 
@@ -230,8 +237,9 @@ def _suspended(space: Workspace, run: Execution) -> Because:
         then = _ENDS.get(suspension.timeout_behavior, suspension.timeout_behavior)
         words = f"{words}; if nothing comes, it {then} at {_then(ends, space.now)}"
     data: Facts = {
-        "since": suspension.created_at, "waitpoint_id": suspension.waitpoint_id,
-    }  # fmt: skip
+        "since": suspension.created_at,
+        "waitpoint_id": suspension.waitpoint_id,
+    }
     return Because(str(run.blocking_reason), words, data | ({"until": ends} if ends else {}))
 
 

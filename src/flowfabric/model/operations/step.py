@@ -65,11 +65,13 @@ def put_step(space: Workspace, command: PutStep) -> StepStored | StepExisting:
         raise refuse("step_limit_exceeded", str(MAX_STEPS))
     call_index = run.next_step_index if command.call_index is None else command.call_index
     space.put(
-        STEP, run.execution_id, command.step_name,
+        STEP,
+        run.execution_id,
+        command.step_name,
         value=Step(
             command.step_name, call_index, run.attempt.index, space.now, command.encoding, command.result
         ),
-    )  # fmt: skip
+    )
     space.put_execution(
         replace(
             run,

@@ -85,9 +85,10 @@ def queue_state(run: Execution, lane: Lane | None, crew: Crew, now: int) -> Queu
         why = f": {lane.pause_reason}" if lane.pause_reason else ""
         since = f"since {moment(lane.paused_at, to_the_second=True)} ({span(now - lane.paused_at)} ago)"
         told = Because(
-            str(Blocking.POLICY), f"lane {run.lane_id} is paused {since}{why}",
+            str(Blocking.POLICY),
+            f"lane {run.lane_id} is paused {since}{why}",
             {"lane": run.lane_id, "paused_at": lane.paused_at},
-        )  # fmt: skip
+        )
         return QueueState(Eligibility.LANE, Blocking.POLICY, told)
     takers = crew.takers(run.execution_kind)
     if crew.size and not takers.size and crew.whole:
@@ -119,9 +120,12 @@ def _nobody_takes(run: Execution, crew: Crew) -> Because:
     if nearest:
         words = f"{words}; is {nearest} meant?"
     data: Facts = {
-        "kind": run.execution_kind, "kinds": tuple(kinds[:MOST_KINDS]), "nearest": nearest,
-        "lane": run.lane_id, "live_workers": crew.size,
-    }  # fmt: skip
+        "kind": run.execution_kind,
+        "kinds": tuple(kinds[:MOST_KINDS]),
+        "nearest": nearest,
+        "lane": run.lane_id,
+        "live_workers": crew.size,
+    }
     return Because(NO_WORKER_FOR_KIND, words, data)
 
 
@@ -133,8 +137,11 @@ def _lacking(run: Execution, takers: Crew) -> Because:
     else:
         words = f"needs {', '.join(required)}, which no live worker has all together"
     data: Facts = {
-        "required": required, "missing": missing, "lane": run.lane_id, "live_workers": takers.size,
-    }  # fmt: skip
+        "required": required,
+        "missing": missing,
+        "lane": run.lane_id,
+        "live_workers": takers.size,
+    }
     return Because(str(Blocking.CAPABLE_WORKER), f"{words}; {_living(run, takers)}", data)
 
 

@@ -284,10 +284,15 @@ class Tables:
         self.feed_position += 1
         self.feed.append(
             FeedEntry(
-                self.feed_position, run.execution_id, run.namespace, run.lane_id, run.execution_kind, run.flow_id,
+                self.feed_position,
+                run.execution_id,
+                run.namespace,
+                run.lane_id,
+                run.execution_kind,
+                run.flow_id,
                 event,
             )
-        )  # fmt: skip
+        )
 
     def _on_frame(self, _: Workspace, effect: Effect) -> None:
         self.frames[effect.key].append(effect.value)
