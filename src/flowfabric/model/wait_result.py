@@ -47,7 +47,7 @@ class WaitResult(Struct, frozen=True):
 
 def pack_wait(reason: str, signals: Iterable[SignalView]) -> bytes:
     """Write the document."""
-    return json.encode(WaitResult(reason, tuple(map(_stored, signals))))
+    return json.encode(WaitResult(reason, tuple(map(wait_signal, signals))))
 
 
 def unpack_wait(document: bytes) -> WaitResult:
@@ -55,7 +55,8 @@ def unpack_wait(document: bytes) -> WaitResult:
     return json.decode(document, type=WaitResult)
 
 
-def _stored(signal: SignalView) -> WaitSignal:
+def wait_signal(signal: SignalView) -> WaitSignal:
+    """Return a signal as documents and answers show it."""
     text, binary = None, None
     try:
         text = signal.payload.decode()

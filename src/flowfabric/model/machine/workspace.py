@@ -78,7 +78,7 @@ class Effect(Struct, frozen=True, gc=False):
     value: Any = None
 
 
-class Cause(NamedTuple):
+class Cause(Struct, frozen=True, gc=False):
     """Who changed an execution, and why, for its history."""
 
     actor: str
