@@ -12,7 +12,7 @@ import os
 import uuid
 from typing import Any, Final
 
-from flowfabric.model.command import Command, Need
+from flowfabric.model.command import Command, ReadRequest
 from flowfabric.model.errors import FlowFabricError, Infrastructure, StoreClosed
 from flowfabric.model.indexes import DueEntry
 from flowfabric.model.operations.timer import ReadDue, due_commands
@@ -36,7 +36,7 @@ class Timers:
     def __init__(self, store: Upkeep, *, holder: str = "") -> None:
         self._store = store
         self.holder = holder or f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
-        self._skipped: dict[Need, int] = {}
+        self._skipped: dict[ReadRequest, int] = {}
         self._swept = float("-inf")
 
     async def fire_due(self) -> int:

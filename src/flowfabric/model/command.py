@@ -12,8 +12,8 @@ from flowfabric.model.limits import MAX_INT, MAX_NAME_BYTES
 from flowfabric.model.record_kinds import EXECUTION, Key
 
 R_co = TypeVar("R_co", covariant=True)
-Need = tuple[str, Key]
-"""A record or an index question that a step wants: its kind and key."""
+ReadRequest = tuple[str, Key]
+"""A record or an index question that a step reads: its kind and key."""
 
 
 class Command(Struct, Generic[R_co], frozen=True, kw_only=True):
@@ -27,11 +27,11 @@ class Command(Struct, Generic[R_co], frozen=True, kw_only=True):
         if self.actor != "":
             checks.text("actor", self.actor, max_bytes=MAX_NAME_BYTES, empty=True)
 
-    def needs(self) -> tuple[Need, ...]:
+    def reads(self) -> tuple[ReadRequest, ...]:
         """Name the records that the step certainly reads, so that a group loads them together."""
         return ()
 
-    def appetite(self) -> tuple[tuple[str, int], ...]:
+    def claim_capacity(self) -> tuple[tuple[str, int], ...]:
         """Name the lanes whose queues the step will look at, and how many executions it may take."""
         return ()
 
@@ -42,7 +42,7 @@ class ExecutionCommand(Command[R_co], frozen=True, kw_only=True):
     execution_id: str
     """Checked by every store, which knows how many partitions there are."""
 
-    def needs(self) -> tuple[Need, ...]:
+    def reads(self) -> tuple[ReadRequest, ...]:
         """Its execution."""
         return ((EXECUTION, (self.execution_id,)),)
 
@@ -67,6 +67,8 @@ class Fence(Struct, frozen=True):
 
 NO_FENCE = Fence()
 OPERATOR_OVERRIDE = "operator_override"
+HOLDER_SOURCES = frozenset({"lease_holder", "worker"})
+"""The sources of commands that must show a fence."""
 
 
 class HolderCommand(ExecutionCommand[R_co], frozen=True, kw_only=True):

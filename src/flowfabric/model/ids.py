@@ -134,10 +134,13 @@ def check_execution_id(text: str, partitions: Partitions) -> int:
     index, _ = parse_execution_id(text)
     if index >= partitions.flow:
         raise refuse(
-            "invalid_input", "PartitionOutOfRange", str(index), str(partitions.flow),
+            "invalid_input",
+            "PartitionOutOfRange",
+            str(index),
+            str(partitions.flow),
             text=f"names partition {index}, but num_flow_partitions is {partitions.flow}",
             field="execution_id",
-        )  # fmt: skip
+        )
     return index
 
 

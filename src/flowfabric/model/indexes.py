@@ -14,7 +14,7 @@ from msgspec import Struct
 from flowfabric.model.lane_order import score
 from flowfabric.model.limits import MAX_INT
 from flowfabric.model.record_kinds import EXECUTION, Key, RecordKind
-from flowfabric.model.records import Execution, Route, Waitpoint
+from flowfabric.model.records import Execution, Queue, Waitpoint
 from flowfabric.model.state import Eligibility, Ownership, Phase, Public
 
 
@@ -117,9 +117,9 @@ def placement(run: Execution) -> Placement:
     )
 
 
-def route_of(run: Execution) -> Route:
+def queue_of(run: Execution) -> Queue:
     """Name the queue inside its lane that it waits in."""
-    return Route(run.lane_id, run.execution_kind, run.required_capabilities)
+    return Queue(run.lane_id, run.execution_kind, run.required_capabilities)
 
 
 _BLOCKED = {

@@ -22,7 +22,7 @@ FAILURE_CATEGORIES: Final = ("transient", "permanent", "infra_crash", "timeout",
 FINAL_CATEGORIES: Final = ("permanent", "cancelled", "invalid_input", "step_mismatch")
 """What another attempt cannot mend, because the same input meets the same code: never tried again."""
 
-TIMEOUT_BEHAVIORS: Final = ("fail", "cancel", "expire", "auto_resume_with_timeout_signal", "escalate")
+STORED_TIMEOUT_BEHAVIORS: Final = ("fail", "cancel", "expire", "auto_resume_with_timeout_signal", "escalate")
 """What happens to a suspension whose time is over."""
 
 DEFAULT_DELAY_MS: Final = 1_000
@@ -141,8 +141,8 @@ def backoff_ms(policy: Policy, retry_count: int, chance: float) -> int:
 def timeout_behavior(text: str, field: str = "timeout_behavior") -> str:
     """Check what shall happen at a timeout, and give it its one name."""
     full = "auto_resume_with_timeout_signal" if text == "auto_resume" else text
-    if full not in TIMEOUT_BEHAVIORS:
-        raise invalid(field, f"must be one of {', '.join(TIMEOUT_BEHAVIORS)}")
+    if full not in STORED_TIMEOUT_BEHAVIORS:
+        raise invalid(field, f"must be one of {', '.join(STORED_TIMEOUT_BEHAVIORS)}")
     return full
 
 
@@ -204,7 +204,7 @@ def _read_retry(root: Fields) -> Policy:
 
 def _read_behavior(suspension: Fields) -> str:
     return timeout_behavior(
-        suspension.choice("timeout_behavior", (*TIMEOUT_BEHAVIORS, "auto_resume"), "fail")
+        suspension.choice("timeout_behavior", (*STORED_TIMEOUT_BEHAVIORS, "auto_resume"), "fail")
     )
 
 

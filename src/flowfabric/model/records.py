@@ -483,7 +483,7 @@ class Worker(Record, frozen=True, array_like=True, gc=False):
     """What it takes, by its last claim or registration; empty: of any kind."""
 
 
-class Route(Record, frozen=True, array_like=True, gc=False):
+class Queue(Record, frozen=True, array_like=True, gc=False):
     """Work that the same workers can take: one queue inside a lane."""
 
     lane_id: str

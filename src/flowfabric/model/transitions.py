@@ -286,8 +286,13 @@ UNCHANGING: Final = (
 """The fields of an execution that no transition changes."""
 
 _FIELDS: Final = (
-    "lifecycle_phase", "ownership_state", "eligibility_state", "blocking_reason", "terminal_outcome", "attempt_state",
-)  # fmt: skip
+    "lifecycle_phase",
+    "ownership_state",
+    "eligibility_state",
+    "blocking_reason",
+    "terminal_outcome",
+    "attempt_state",
+)
 
 
 def _written(to: Target) -> tuple[tuple[str, Any], ...]:
@@ -312,9 +317,13 @@ _WHOLE: Final = {
 def vector_of(run: Execution) -> Vector:
     """Read the six stored dimensions of an execution."""
     return Vector(
-        run.lifecycle_phase, run.ownership_state, run.eligibility_state, run.blocking_reason, run.terminal_outcome,
+        run.lifecycle_phase,
+        run.ownership_state,
+        run.eligibility_state,
+        run.blocking_reason,
+        run.terminal_outcome,
         run.attempt_state,
-    )  # fmt: skip
+    )
 
 
 def move(run: Execution, row: Transition, now: int, **changes: Any) -> Execution:
@@ -334,9 +343,14 @@ def move(run: Execution, row: Transition, now: int, **changes: Any) -> Execution
     whole = _WHOLE.get(row.number)
     if whole is not None:
         (
-            moved.lifecycle_phase, moved.ownership_state, moved.eligibility_state, moved.blocking_reason,
-            moved.terminal_outcome, moved.attempt_state, moved.public_state,
-        ) = whole  # fmt: skip
+            moved.lifecycle_phase,
+            moved.ownership_state,
+            moved.eligibility_state,
+            moved.blocking_reason,
+            moved.terminal_outcome,
+            moved.attempt_state,
+            moved.public_state,
+        ) = whole
     else:
         for name, value in _WRITTEN[row.number]:
             setattr(moved, name, value)

@@ -6,11 +6,11 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from flowfabric.model.command import Command, HolderCommand, Question
+from flowfabric.model.command import HOLDER_SOURCES, Command, HolderCommand, Question
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.machine.holding import holds
 from flowfabric.model.operations.claim import Claim
-from flowfabric.model.operations.finish import HOLDER_SOURCES, Cancel
+from flowfabric.model.operations.finish import Cancel
 from flowfabric.model.operations.timer import DuePage, ReadDue, due_commands
 from flowfabric.model.state import Ownership
 from flowfabric.storage.base import Dump, Upkeep

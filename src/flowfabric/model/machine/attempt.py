@@ -29,7 +29,7 @@ def clear_lineage(run: Execution) -> None:
     run.pending_previous_index = UNSET
 
 
-class Lease(Struct, frozen=True, gc=False):
+class NewLease(Struct, frozen=True, gc=False):
     """A lease that is about to be given: who takes it, and for how long."""
 
     worker_id: str
@@ -45,7 +45,7 @@ def _begun(
     space: Workspace,
     run: Execution,
     row: Transition,
-    lease: Lease,
+    lease: NewLease,
     attempt: Attempt,
     claim_type: str,
     **changes: Any,
@@ -71,7 +71,7 @@ def _begun(
 
 
 def _put_begun(
-    space: Workspace, run: Execution, begun: Execution, row: Transition, lease: Lease
+    space: Workspace, run: Execution, begun: Execution, row: Transition, lease: NewLease
 ) -> Execution:
     return space.put_execution(
         begun, row.event, Cause(lease.worker_id, lease.reason, lease_details(begun)), before=run.public_state
@@ -82,7 +82,7 @@ def begin_attempt(
     space: Workspace,
     run: Execution,
     row: Transition,
-    lease: Lease,
+    lease: NewLease,
     attempt: Attempt,
     *,
     ended: Attempt | None = None,
@@ -102,7 +102,7 @@ def begin_attempt(
     return _put_begun(space, run, begun, row, lease)
 
 
-def resume_attempt(space: Workspace, run: Execution, lease: Lease) -> Execution:
+def resume_attempt(space: Workspace, run: Execution, lease: NewLease) -> Execution:
     """Go on with an interrupted attempt under a new lease (T6); its timeout runs on from where it stopped."""
     attempt = replace(
         run.attempt, life=Life.STARTED, resumed_at=space.now, suspended_at=0, suspension_id="",

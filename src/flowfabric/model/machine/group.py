@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Final, TypeVar
 
-from flowfabric.model.command import Command, Need
+from flowfabric.model.command import Command, ReadRequest
 from flowfabric.model.errors import FlowFabricError, InternalError
-from flowfabric.model.machine.workspace import Head, KeptRefusal, Missing, Wishes, Workspace
+from flowfabric.model.machine.workspace import Head, KeptRefusal, LoadRequest, Missing, Workspace
 
 R = TypeVar("R")
 C = TypeVar("C", bound=Command[Any])
@@ -36,23 +36,23 @@ def steps() -> frozenset[type[Command[Any]]]:
 
 def run_group(
     space: Workspace, commands: Sequence[Command[Any]], chances: Sequence[float]
-) -> Generator[Wishes, None, list[Reply]]:
-    """Decide a group of commands; yields wishes and goes on when the store has told the workspace.
+) -> Generator[LoadRequest, None, list[Reply]]:
+    """Decide a group of commands; yield what to load, and go on once the store has loaded it.
 
     Commands are decided in their order. From the first that misses records on, the others of the round are only
     rehearsed, so that one load brings what all of them want.
     """
     replies: list[Reply] = []
-    appetite: Counter[str] = Counter()
+    claim_capacity: Counter[str] = Counter()
     for command in commands:
-        for lane_id, count in command.appetite():
-            appetite[lane_id] += count
-    wishes = Wishes({need for command in commands for need in command.needs()}, {}, appetite)
+        for lane_id, count in command.claim_capacity():
+            claim_capacity[lane_id] += count
+    request = LoadRequest({read for command in commands for read in command.reads()}, {}, claim_capacity)
     rounds = 0
     while True:
-        yield wishes
+        yield request
         before = len(replies)
-        wishes = _round(space, commands, chances, replies)
+        request = _round(space, commands, chances, replies)
         if len(replies) == len(commands):
             return replies
         rounds = rounds + 1 if len(replies) == before else 0
@@ -64,9 +64,9 @@ def run_group(
 
 def _round(
     space: Workspace, commands: Sequence[Command[Any]], chances: Sequence[float], replies: list[Reply]
-) -> Wishes:
-    """Decide commands until one misses records; say what it and those after it wish for."""
-    needs: set[Need] = set()
+) -> LoadRequest:
+    """Decide commands until one misses records; return what it and those after it must read."""
+    reads: set[ReadRequest] = set()
     heads: dict[Head, int] = {}
     missed = False
     for place in range(len(replies), len(commands)):
@@ -78,16 +78,16 @@ def _round(
                 replies.append(_decide(space, commands[place]))
         except Missing as missing:
             missed = True
-            needs |= missing.needs
+            reads |= missing.reads
             for head, count in missing.heads.items():
                 heads[head] = heads.get(head, 0) + count
         if missed:
             space.drop()
-    return Wishes(needs, heads, {})
+    return LoadRequest(reads, heads, {})
 
 
 def _rehearse(space: Workspace, command: Command[Any]) -> None:
-    """Run a step for its wishes alone."""
+    """Run a step only to find out what it reads."""
     try:
         _STEPS[type(command)](space, command)
     except Missing:

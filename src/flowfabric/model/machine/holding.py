@@ -37,10 +37,12 @@ def not_active(run: Execution) -> ExecutionNotActive:
     """Refuse with what the caller needs to find out whether its first call succeeded."""
     return ExecutionNotActive(
         details=(
-            str(run.terminal_outcome), str(run.current_lease_epoch), str(run.lifecycle_phase),
+            str(run.terminal_outcome),
+            str(run.current_lease_epoch),
+            str(run.lifecycle_phase),
             run.current_attempt_id,
         )
-    )  # fmt: skip
+    )
 
 
 def adopt_fence(run: Execution, command: HolderCommand[Any], override: bool) -> Fence:

@@ -27,10 +27,14 @@ def offer_signal(condition: Condition, waitpoint: Waitpoint, signal: Signal) -> 
     return offer(
         condition,
         Offer(
-            f"{signal.waitpoint_id}:{signal.number}", waitpoint.waitpoint_key, waitpoint.waitpoint_id,
-            signal.signal_name, signal.source_type, signal.source_identity,
+            f"{signal.waitpoint_id}:{signal.number}",
+            waitpoint.waitpoint_key,
+            waitpoint.waitpoint_id,
+            signal.signal_name,
+            signal.source_type,
+            signal.source_identity,
         ),
-    )  # fmt: skip
+    )
 
 
 def satisfied_by(space: Workspace, condition: Condition, closer: Signal) -> dict[str, Any]:

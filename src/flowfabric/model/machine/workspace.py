@@ -1,8 +1,9 @@
-"""The table on which one group of commands is decided. It does no I/O.
+"""The records, index answers and staged changes of one group of commands. It does no I/O.
 
-A step asks the workspace for records; what is not loaded yet it notes as a wish and stops the step. The store loads all
-wishes of the group at once and the step starts again, which is harmless because a step is pure. What a step writes is
-staged, kept when the step succeeds, and dropped when it refuses; later steps of the group see what earlier ones kept.
+A step reads records through the workspace. A read that is not loaded yet stops the step; the store loads all reads of
+the group that are missing at once, and the step starts again, which is harmless because a step is pure. What a step
+writes is staged, kept when the step succeeds, and dropped when it refuses; later steps of the group see what earlier
+ones kept.
 """
 
 from __future__ import annotations
@@ -13,32 +14,32 @@ from typing import Any, Final, NamedTuple, TypeVar, overload
 from msgspec import Struct
 
 from flowfabric.model.checks import missing_capabilities
-from flowfabric.model.command import Need
+from flowfabric.model.command import ReadRequest
 from flowfabric.model.errors import FlowFabricError, InternalError, refuse
-from flowfabric.model.indexes import Placement, claimable, placement, route_of
+from flowfabric.model.indexes import Placement, claimable, placement, queue_of
 from flowfabric.model.lane_order import lane_position
 from flowfabric.model.limits import MAX_INT
 from flowfabric.model.record_kinds import EXECUTION, LANE, IndexQuery, Key, RecordKind
-from flowfabric.model.records import Event, Execution, Lane, Record, Route
+from flowfabric.model.records import Event, Execution, Lane, Queue, Record
 from flowfabric.model.state import Ownership
 from flowfabric.model.tokens import KeyRing
 
 A = TypeVar("A")
 T = TypeVar("T", bound=Record | Execution | KeyRing)
-Head = tuple[Route, str]
-"""The front of a route's queue: of one namespace, or of all when that is empty."""
+Head = tuple[Queue, str]
+"""The front of a queue: of one namespace, or of all when that is empty."""
 LEASES: Final[IndexQuery[tuple[str, ...]]] = IndexQuery("leases")
 """The executions that a worker instance holds, from one claim or (None) from all."""
-ROUTES: Final[IndexQuery[tuple[Route, ...]]] = IndexQuery("routes")
+QUEUES: Final[IndexQuery[tuple[Queue, ...]]] = IndexQuery("routes")
 """The queues of a lane that hold claimable work."""
 
 
 class Missing(Exception):
     """A step wants records that are not loaded."""
 
-    def __init__(self, needs: Iterable[Need] = (), heads: dict[Head, int] | None = None) -> None:
+    def __init__(self, reads: Iterable[ReadRequest] = (), heads: dict[Head, int] | None = None) -> None:
         super().__init__()
-        self.needs = set(needs)
+        self.reads = set(reads)
         self.heads = heads or {}
 
 
@@ -50,14 +51,14 @@ class KeptRefusal(Exception):
         self.error = error
 
 
-class Wishes(NamedTuple):
+class LoadRequest(NamedTuple):
     """What a store is asked to load before the next round."""
 
-    needs: set[Need]
+    reads: set[ReadRequest]
     heads: dict[Head, int]
     """For each head, how many of its best executions are wanted in all."""
-    appetite: dict[str, int]
-    """Lanes whose queues will be asked for next, and for how much: a store may load their heads at once."""
+    claim_capacity: dict[str, int]
+    """How many executions claims may take from each lane: a store may load the heads of its queues at once."""
 
 
 class Move(Struct, gc=False):
@@ -77,7 +78,7 @@ class Effect(Struct, frozen=True, gc=False):
     value: Any = None
 
 
-class Cause(NamedTuple):
+class Cause(Struct, frozen=True, gc=False):
     """Who changed an execution, and why, for its history."""
 
     actor: str
@@ -103,29 +104,29 @@ class Workspace:
         self.now = now
         self.chance = 0.0
         """A number in [0, 1) for the running step; drawn by the store, like the time."""
-        self.current: dict[Need, Any] = {}
-        self.original: dict[Need, Any] = {}
+        self.current: dict[ReadRequest, Any] = {}
+        self.original: dict[ReadRequest, Any] = {}
         """For every record that was changed: what the store holds."""
         self.effects: list[Effect] = []
         self.events: list[tuple[str, Event]] = []
         """Lines of history, each with the execution that it belongs to."""
-        self._staged: dict[Need, Any] = {}
+        self._staged: dict[ReadRequest, Any] = {}
         self._staged_effects: list[Effect] = []
         self._staged_events: list[tuple[str, Event]] = []
         self._fronts: dict[Head, _Front] = {}
-        self._fresh: dict[Route, dict[str, None]] = {}
+        self._fresh: dict[Queue, dict[str, None]] = {}
         self._fresh_leases: dict[Key, dict[str, None]] = {}
-        self._routes: dict[Key, list[Route]] = {}
+        self._known_queues: dict[Key, list[Queue]] = {}
         self._moves: list[Move] | None = None
 
     # What the store tells.
 
-    def learn(self, need: Need, value: Any) -> None:
+    def learn(self, read: ReadRequest, value: Any) -> None:
         """Take in a loaded record (None: absent), or the answer to an index question."""
-        self.current.setdefault(need, value)
+        self.current.setdefault(read, value)
 
     def learn_head(self, head: Head, ids: Sequence[str], complete: bool) -> None:
-        """Take in the best executions of a route; their records are learned apart."""
+        """Take in the best executions of a queue; their records are learned apart."""
         self._fronts[head] = _Front(dict.fromkeys(ids), len(ids), complete)
 
     # What a step asks.
@@ -136,13 +137,13 @@ class Workspace:
     def get(self, kind: IndexQuery[A], *key: Any) -> A: ...
     def get(self, kind: str, *key: Any) -> Any:
         """Return a record (None: there is none) or an answer; stop the step when it is not loaded yet."""
-        need = (kind, key)
-        if need in self._staged:
-            return self._staged[need]
+        read = (kind, key)
+        if read in self._staged:
+            return self._staged[read]
         try:
-            return self.current[need]
+            return self.current[read]
         except KeyError:
-            raise Missing((need,)) from None
+            raise Missing((read,)) from None
 
     def require(self, kind: RecordKind[T], *key: Any) -> T:
         """Return a record that must exist because another one says so."""
@@ -156,7 +157,7 @@ class Workspace:
     @overload
     def several(self, kind: IndexQuery[A], keys: Iterable[Key]) -> list[A]: ...
     def several(self, kind: Any, keys: Iterable[Key]) -> list[Any]:
-        """Return many records, None where one does not exist; what is not loaded is wished for all at once."""
+        """Return many records, None where one does not exist; what is not loaded is requested all at once."""
         keys = list(keys)
         missing = {(kind, key) for key in keys} - self.current.keys() - self._staged.keys()
         if missing:
@@ -199,43 +200,43 @@ class Workspace:
             and (run.current_worker_instance_id, run.claim_id) == key
         ]
 
-    def routes(
+    def queues(
         self, lanes: tuple[str, ...], capabilities: tuple[str, ...], kinds: tuple[str, ...] | None
-    ) -> list[Route]:
-        """Return the routes of lanes that are not paused, as far as kinds and capabilities reach."""
+    ) -> list[Queue]:
+        """Return the queues, of lanes that are not paused, from which a worker may take."""
         key = (lanes, capabilities, kinds)
-        known = self._routes.get(key)
+        known = self._known_queues.get(key)
         if known is None:
-            known = self._routes[key] = [
-                route
+            known = self._known_queues[key] = [
+                queue
                 for lane_id in dict.fromkeys(lanes)
-                for route in self._routes_of(lane_id)
-                if (kinds is None or route.execution_kind in kinds)
-                and not missing_capabilities(route.capabilities, capabilities)
+                for queue in self._queues_of(lane_id)
+                if (kinds is None or queue.execution_kind in kinds)
+                and not missing_capabilities(queue.capabilities, capabilities)
             ]
         return known
 
-    def _routes_of(self, lane_id: str) -> Iterable[Route]:
+    def _queues_of(self, lane_id: str) -> Iterable[Queue]:
         lane: Lane | None = self.get(LANE, lane_id)
         if lane is not None and lane.paused_at:
             return ()
-        stored: tuple[Route, ...] = self.get(ROUTES, lane_id)
-        fresh = (route for route in self._fresh if route.lane_id == lane_id and route not in stored)
+        stored: tuple[Queue, ...] = self.get(QUEUES, lane_id)
+        fresh = (queue for queue in self._fresh if queue.lane_id == lane_id and queue not in stored)
         return (*stored, *fresh)
 
-    def best(self, routes: Sequence[Route], namespace: str, count: int) -> list[Execution]:
-        """Return the best claimable executions of some routes, without those that carry a live grant."""
+    def best(self, queues: Sequence[Queue], namespace: str, count: int) -> list[Execution]:
+        """Return the best claimable executions of some queues, without those that carry a live grant."""
         wanted: dict[Head, int] = {}
         found: list[Execution] = []
-        ordered = len(routes) == 1
-        for route in routes:
-            head = (route, namespace)
+        ordered = len(queues) == 1
+        for queue in queues:
+            head = (queue, namespace)
             front = self._fronts.get(head, _UNKNOWN)
             live = self._takeable(front.ids, namespace, count)
             if len(live) < count and not front.complete:
                 wanted[head] = count + 2 * front.loaded
             found += live
-            fresh = self._fresh.get(route)
+            fresh = self._fresh.get(queue)
             if fresh:
                 ordered = False
                 found += self._takeable(fresh, namespace, MAX_INT)
@@ -273,10 +274,10 @@ class Workspace:
     def put_execution(self, run: Execution, event: str, cause: Cause, *, before: str) -> Execution:
         """Write a draft of an execution, and the change from the public state `before` into its history."""
         execution_id = run.execution_id
-        need = (EXECUTION, (execution_id,))
-        assert run is not self.current.get(need), "a step changes copies, never what is stored"
+        read = (EXECUTION, (execution_id,))
+        assert run is not self.current.get(read), "a step changes copies, never what is stored"
         run.event_count = seq = run.event_count + 1
-        self._staged[need] = run
+        self._staged[read] = run
         line = Event(
             seq, self.now, event, run.attempt.index, run.current_lease_epoch, cause.actor, cause.reason, before,
             run.public_state, cause.details,
@@ -285,27 +286,27 @@ class Workspace:
         return run
 
     def touch(self, run: Execution) -> None:
-        """Write a draft of an execution whose change is not told in its history."""
-        need = (EXECUTION, (run.execution_id,))
-        assert run is not self.current.get(need), "a step changes copies, never what is stored"
+        """Write a draft of an execution whose change is not written into its history."""
+        read = (EXECUTION, (run.execution_id,))
+        assert run is not self.current.get(read), "a step changes copies, never what is stored"
         run.last_mutation_at = self.now
-        self._staged[need] = run
+        self._staged[read] = run
 
     # What the group does between steps.
 
     def keep(self) -> None:
         """Make the staged changes of a step part of the group."""
         current, original = self.current, self.original
-        for need, value in self._staged.items():
-            if need not in original:
-                original[need] = current.get(need)
-            current[need] = value
-            kind = need[0]
+        for read, value in self._staged.items():
+            if read not in original:
+                original[read] = current.get(read)
+            current[read] = value
+            kind = read[0]
             if kind == EXECUTION:
                 if value is not None:
                     self._note(value)
             elif kind == LANE:
-                self._routes.clear()
+                self._known_queues.clear()
         self.events += self._staged_events
         if self._staged_effects:
             self.effects += self._staged_effects
@@ -321,11 +322,11 @@ class Workspace:
         for front in self._fronts.values():
             front.ids.pop(run.execution_id, None)
         if claimable(run):
-            route = route_of(run)
-            if route not in self._fresh:
-                self._fresh[route] = {}
-                self._routes.clear()
-            self._fresh[route][run.execution_id] = None
+            queue = queue_of(run)
+            if queue not in self._fresh:
+                self._fresh[queue] = {}
+                self._known_queues.clear()
+            self._fresh[queue][run.execution_id] = None
         elif run.claim_id and run.ownership_state is Ownership.LEASED:
             key = (run.current_worker_instance_id, run.claim_id)
             self._fresh_leases.setdefault(key, {})[run.execution_id] = None
@@ -335,17 +336,17 @@ class Workspace:
         if self._moves is None:
             current = self.current
             self._moves = moves = []
-            for need, old in self.original.items():
-                kind, key = need
+            for read, old in self.original.items():
+                kind, key = read
                 if kind == EXECUTION:
-                    new = current[need]
+                    new = current[read]
                     moves.append(Move(key[0], old, new, None if new is None else placement(new)))
         return self._moves
 
-    def changes(self) -> Iterable[tuple[Need, Any, Any]]:
+    def changes(self) -> Iterable[tuple[ReadRequest, Any, Any]]:
         """Yield every changed record: its name, what the store holds, and what it becomes."""
-        for need, old in self.original.items():
-            yield need, old, self.current[need]
+        for read, old in self.original.items():
+            yield read, old, self.current[read]
 
 
 def granted(run: Execution, now: int) -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from flowfabric.model import checks
-from flowfabric.model.command import Command, ExecutionQuestion, Need, Question
+from flowfabric.model.command import Command, ExecutionQuestion, Question, ReadRequest
 from flowfabric.model.errors import invalid, refuse
 from flowfabric.model.ids import check_uuid
 from flowfabric.model.limits import MAX_INT, MAX_TEXT_BYTES, MAX_TOKENS
@@ -24,7 +24,7 @@ from flowfabric.model.redaction import hide, shown, shown_text
 from flowfabric.model.state import AttemptState, Ownership, Phase
 from flowfabric.model.tokens import sign
 
-ALL_TOKENS: Final[Need] = (TOKEN.children, ())
+ALL_TOKENS: Final[ReadRequest] = (TOKEN.children, ())
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 
 
@@ -51,7 +51,7 @@ class CreateToken(Command[AccessToken], frozen=True, kw_only=True):
         if not _DIGEST.fullmatch(checks.text("digest", self.digest)):
             raise invalid("digest", "must be 64 lower-case hex digits")
 
-    def needs(self) -> tuple[Need, ...]:
+    def reads(self) -> tuple[ReadRequest, ...]:
         """All tokens: their number is limited."""
         return (ALL_TOKENS,)
 
@@ -91,7 +91,7 @@ class DeleteToken(Command[AccessToken], frozen=True, kw_only=True):
         super().check()
         checks.text("token_id", self.token_id)
 
-    def needs(self) -> tuple[Need, ...]:
+    def reads(self) -> tuple[ReadRequest, ...]:
         """The token."""
         return ((TOKEN, (self.token_id,)),)
 
@@ -109,7 +109,7 @@ def delete_token(space: Workspace, command: DeleteToken) -> AccessToken:
 class ListTokens(Question[tuple[AccessToken, ...]], frozen=True, kw_only=True):
     """Return every token, in the order of their creation."""
 
-    def needs(self) -> tuple[Need, ...]:
+    def reads(self) -> tuple[ReadRequest, ...]:
         """All of them."""
         return (ALL_TOKENS,)
 
@@ -191,10 +191,10 @@ class SignLink(ExecutionQuestion[Signed], frozen=True, kw_only=True):
         checks.text("text", self.text, max_bytes=2 * MAX_TEXT_BYTES)
         checks.text("kid", self.kid, empty=True)
 
-    def needs(self) -> tuple[Need, ...]:
+    def reads(self) -> tuple[ReadRequest, ...]:
         """The execution, the waitpoint, its suspension, and the keys."""
         return (
-            *super().needs(),
+            *super().reads(),
             (WAITPOINT, (self.execution_id, self.waitpoint_id)),
             (SUSPENSION, (self.execution_id,)),
             (KEYRING, ()),
@@ -240,9 +240,12 @@ def _successor(space: Workspace, run: Execution, waitpoint: Waitpoint, suspensio
     found = space.several(WAITPOINT, keys)
     return next(
         (
-            each.waitpoint_id for each in found
-            if each is not None and each.waitpoint_key == waitpoint.waitpoint_key
-            and each.attempt_index == run.attempt.index and is_open(each, space.now)
+            each.waitpoint_id
+            for each in found
+            if each is not None
+            and each.waitpoint_key == waitpoint.waitpoint_key
+            and each.attempt_index == run.attempt.index
+            and is_open(each, space.now)
         ),
         "",
-    )  # fmt: skip
+    )

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from flowfabric.model import tokens
-from flowfabric.model.command import Command, Need, Question
+from flowfabric.model.command import Command, Question, ReadRequest
 from flowfabric.model.machine.group import step
 from flowfabric.model.machine.workspace import Workspace
 from flowfabric.model.record_kinds import KEYRING
@@ -24,7 +24,7 @@ from flowfabric.model.tokens import (
     list_kids,
 )
 
-KEYRING_REQUEST: Final[Need] = (KEYRING, ())
+KEYRING_REQUEST: Final[ReadRequest] = (KEYRING, ())
 
 
 def keyring(space: Workspace) -> KeyRing:
@@ -39,7 +39,7 @@ class SeedSecret(Command[Seeded | AlreadySeeded], frozen=True, kw_only=True):
     kid: str
     secret_hex: str
 
-    def needs(self) -> tuple[Need, ...]:
+    def reads(self) -> tuple[ReadRequest, ...]:
         """The keys."""
         return (KEYRING_REQUEST,)
 
@@ -66,7 +66,7 @@ class RotateSecret(Command[Rotated | Noop], frozen=True, kw_only=True):
     new_secret_hex: str
     grace_ms: int
 
-    def needs(self) -> tuple[Need, ...]:
+    def reads(self) -> tuple[ReadRequest, ...]:
         """The keys."""
         return (KEYRING_REQUEST,)
 
@@ -96,7 +96,7 @@ def _store(space: Workspace, old: KeyRing, new: KeyRing) -> None:
 class ListKids(Question[KidList], frozen=True, kw_only=True):
     """Return the key ids that verify tokens now."""
 
-    def needs(self) -> tuple[Need, ...]:
+    def reads(self) -> tuple[ReadRequest, ...]:
         """The keys."""
         return (KEYRING_REQUEST,)
 
@@ -127,7 +127,7 @@ class ReadCursorKeys(Question[CursorKeys], frozen=True, kw_only=True):
     its restarts, and rotate with the others.
     """
 
-    def needs(self) -> tuple[Need, ...]:
+    def reads(self) -> tuple[ReadRequest, ...]:
         """The keys."""
         return (KEYRING_REQUEST,)
 

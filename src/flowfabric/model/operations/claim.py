@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flowfabric.model import checks
-from flowfabric.model.command import Command, Fence, Need, Question, check_limit
+from flowfabric.model.command import Command, Fence, Question, ReadRequest, check_limit
 from flowfabric.model.errors import invalid
 from flowfabric.model.ids import ATTEMPT, LEASE, NEXT, check_uuid, mint
 from flowfabric.model.lane_order import lane_position
@@ -23,13 +23,13 @@ from flowfabric.model.limits import (
     MIN_LEASE_TTL_MS,
 )
 from flowfabric.model.machine.admission import admit
-from flowfabric.model.machine.attempt import Lease, begin_attempt, end_attempt, resume_attempt
+from flowfabric.model.machine.attempt import NewLease, begin_attempt, end_attempt, resume_attempt
 from flowfabric.model.machine.closing import close_stream
 from flowfabric.model.machine.ending import Ending, finish
 from flowfabric.model.machine.group import step
 from flowfabric.model.machine.holding import TIMER
 from flowfabric.model.machine.suspension import RESUME_REASONS, satisfying
-from flowfabric.model.machine.workspace import LEASES, ROUTES, Workspace
+from flowfabric.model.machine.workspace import LEASES, QUEUES, Workspace
 from flowfabric.model.operations.step import first_that_fit, heads_of
 from flowfabric.model.record_kinds import LANE, PAYLOAD, STEP, SUSPENSION
 from flowfabric.model.records import Attempt, Execution, Payload
@@ -108,8 +108,8 @@ def _check_claimer(
 
 
 @lru_cache(maxsize=1024)
-def _needs_of_lanes(lanes: tuple[str, ...]) -> tuple[Need, ...]:
-    return (*((LANE, (lane,)) for lane in lanes), *((ROUTES, (lane,)) for lane in lanes))
+def _needs_of_lanes(lanes: tuple[str, ...]) -> tuple[ReadRequest, ...]:
+    return (*((LANE, (lane,)) for lane in lanes), *((QUEUES, (lane,)) for lane in lanes))
 
 
 class Claim(Command[Claimed], frozen=True, kw_only=True):
@@ -140,14 +140,14 @@ class Claim(Command[Claimed], frozen=True, kw_only=True):
         checks.integer("lease_ttl_ms", self.lease_ttl_ms, MIN_LEASE_TTL_MS, MAX_LEASE_TTL_MS)
         checks.text("claim_id", self.claim_id, max_bytes=MAX_NAME_BYTES, empty=True)
 
-    def needs(self) -> tuple[Need, ...]:
+    def reads(self) -> tuple[ReadRequest, ...]:
         """The lanes and their routes."""
-        needs = _needs_of_lanes(self.lanes)
+        reads = _needs_of_lanes(self.lanes)
         if not self.claim_id:
-            return needs
-        return (*needs, (LEASES, (self.worker_instance_id, self.claim_id)))
+            return reads
+        return (*reads, (LEASES, (self.worker_instance_id, self.claim_id)))
 
-    def appetite(self) -> tuple[tuple[str, int], ...]:
+    def claim_capacity(self) -> tuple[tuple[str, int], ...]:
         """Its lanes; a claim of one namespace looks at queues of its own."""
         return () if self.namespace else tuple((lane, self.max_tasks) for lane in self.lanes)
 
@@ -159,26 +159,27 @@ def claim(space: Workspace, command: Claim) -> Claimed:
     if command.claim_id:
         held = space.leases(command.worker_instance_id, command.claim_id)
         living = [
-            run for run in held
+            run
+            for run in held
             if run.lease_expires_at > space.now and command.namespace in {"", run.namespace}
-        ]  # fmt: skip
+        ]
         if living:
             living.sort(key=lane_position)  # the order of the first answer
             space.several(PAYLOAD, [(run.execution_id,) for run in living])
             return Claimed(tuple(task_of(space, run) for run in living))
-    routes = space.routes(command.lanes, command.capabilities, command.kinds)
+    queues = space.queues(command.lanes, command.capabilities, command.kinds)
     tasks: list[Task] = []
     base = command.mint
-    while routes and len(tasks) < command.max_tasks:
+    while queues and len(tasks) < command.max_tasks:
         # One question for all that is still wanted; executions that end at their cap, or are not admitted, make
         # room for others.
-        runs = space.best(routes, command.namespace, command.max_tasks - len(tasks))
+        runs = space.best(queues, command.namespace, command.max_tasks - len(tasks))
         if not runs:
             break
         for run in runs:
             if not admit(space, run):
                 continue
-            lease = Lease(
+            lease = NewLease(
                 command.worker_id,
                 command.worker_instance_id,
                 mint(base, LEASE),
@@ -210,18 +211,18 @@ class FindClaimable(Question[tuple[str, ...]], frozen=True, kw_only=True):
             checks.name("namespace", self.namespace)
         check_limit(self.limit)
 
-    def needs(self) -> tuple[Need, ...]:
+    def reads(self) -> tuple[ReadRequest, ...]:
         """The lane and its routes."""
-        return ((LANE, (self.lane_id,)), (ROUTES, (self.lane_id,)))
+        return ((LANE, (self.lane_id,)), (QUEUES, (self.lane_id,)))
 
 
 @step(FindClaimable)
 def find_claimable(space: Workspace, question: FindClaimable) -> tuple[str, ...]:
     """Return the best eligible work of a lane; active work whose lease is gone is no matter of claim grants."""
-    routes = space.routes((question.lane_id,), question.capabilities, None)
+    queues = space.queues((question.lane_id,), question.capabilities, None)
     count = question.limit
     while True:
-        runs = space.best(routes, question.namespace, count) if routes else []
+        runs = space.best(queues, question.namespace, count) if queues else []
         eligible = [run.execution_id for run in runs if run.lifecycle_phase is Phase.RUNNABLE]
         if len(eligible) >= question.limit or len(runs) < count:
             return tuple(eligible[: question.limit])
@@ -231,7 +232,7 @@ def find_claimable(space: Workspace, question: FindClaimable) -> tuple[str, ...]
 _ATTEMPT_KINDS = {AttemptState.PENDING_RETRY: "retry", AttemptState.PENDING_REPLAY: "replay"}
 
 
-def take(space: Workspace, run: Execution, attempt_id: str, lease: Lease) -> Execution | None:
+def take(space: Workspace, run: Execution, attempt_id: str, lease: NewLease) -> Execution | None:
     """Lease one claimable execution in the way that its state asks for; None when it ended at its cap."""
     if run.lifecycle_phase is Phase.ACTIVE:
         if at_reclaim_cap(run):
@@ -243,7 +244,7 @@ def take(space: Workspace, run: Execution, attempt_id: str, lease: Lease) -> Exe
     return new_attempt(space, run, attempt_id, lease)
 
 
-def new_attempt(space: Workspace, run: Execution, attempt_id: str, lease: Lease) -> Execution:
+def new_attempt(space: Workspace, run: Execution, attempt_id: str, lease: NewLease) -> Execution:
     """T5: start the first attempt, a retry or a replay."""
     attempt = _attempt(
         space, run, attempt_id, lease, _ATTEMPT_KINDS.get(run.attempt_state, "initial"),
@@ -252,7 +253,7 @@ def new_attempt(space: Workspace, run: Execution, attempt_id: str, lease: Lease)
     return begin_attempt(space, run, CLAIMED, lease, attempt)
 
 
-def reclaim(space: Workspace, run: Execution, attempt_id: str, lease: Lease) -> Execution:
+def reclaim(space: Workspace, run: Execution, attempt_id: str, lease: NewLease) -> Execution:
     """T11: end the attempt whose lease is gone, and start another."""
     reason = lost_reason(run)
     close_stream(space, run, "reclaimed", override=True)
@@ -260,16 +261,21 @@ def reclaim(space: Workspace, run: Execution, attempt_id: str, lease: Lease) -> 
     attempt = _attempt(space, run, attempt_id, lease, "reclaim", reason, old.index)
     counted = 0 if run.lease_end == "released" else 1
     return begin_attempt(
-        space, run, RECLAIMED, replace(lease, reason=reason), attempt, ended=old,
+        space,
+        run,
+        RECLAIMED,
+        replace(lease, reason=reason),
+        attempt,
+        ended=old,
         lease_reclaim_count=run.lease_reclaim_count + counted,
-    )  # fmt: skip
+    )
 
 
 def _attempt(
     space: Workspace,
     run: Execution,
     attempt_id: str,
-    lease: Lease,
+    lease: NewLease,
     kind: str,
     reason: str,
     previous: int,

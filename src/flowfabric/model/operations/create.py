@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct, msgpack
 
 from flowfabric.model import checks
-from flowfabric.model.command import ExecutionCommand, Need
+from flowfabric.model.command import ExecutionCommand, ReadRequest
 from flowfabric.model.errors import invalid, refuse
 from flowfabric.model.ids import check_uuid, partition_in
 from flowfabric.model.limits import (
@@ -94,15 +94,15 @@ class CreateExecution(ExecutionCommand[Created | Duplicate], frozen=True, kw_onl
         if self.flow_id:
             check_uuid("flow_id", self.flow_id)
 
-    def needs(self) -> tuple[Need, ...]:
+    def reads(self) -> tuple[ReadRequest, ...]:
         """The execution, and what the key remembers."""
         if not self.idempotency_key:
-            return super().needs()
-        return (*super().needs(), (IDEMPOTENCY, create_memo(self.namespace, self.idempotency_key)))
+            return super().reads()
+        return (*super().reads(), (IDEMPOTENCY, create_key(self.namespace, self.idempotency_key)))
 
 
-def create_memo(namespace: str, key: str) -> Key:
-    """Name the memo of a creation key."""
+def create_key(namespace: str, key: str) -> Key:
+    """Name the idempotency record of a creation."""
     return ("create", namespace, key)
 
 
@@ -115,10 +115,10 @@ def create_execution(space: Workspace, command: CreateExecution) -> Created | Du
     _refuse_unknown_groups(command, policy)
     run = _record(space, command, policy)
     if command.idempotency_key:
-        key = create_memo(command.namespace, command.idempotency_key)
+        key = create_key(command.namespace, command.idempotency_key)
         window = policy.dedup_window_ms or DEFAULT_DEDUP_MS
-        memo = Memo(msgpack.encode(command.execution_id), min(space.now + window, MAX_INT))
-        space.put(IDEMPOTENCY, *key, value=memo)
+        record = Memo(msgpack.encode(command.execution_id), min(space.now + window, MAX_INT))
+        space.put(IDEMPOTENCY, *key, value=record)
     space.put(PAYLOAD, run.execution_id, value=Payload(command.input_payload, command.policy))
     space.put_execution(run, CREATED.event, Cause(command.actor or command.creator_identity), before="")
     return Created(run.execution_id, run.public_state)
@@ -126,10 +126,10 @@ def create_execution(space: Workspace, command: CreateExecution) -> Created | Du
 
 def _existing(space: Workspace, command: CreateExecution) -> Duplicate | None:
     if command.idempotency_key:
-        key = create_memo(command.namespace, command.idempotency_key)
-        memo = space.get(IDEMPOTENCY, *key)
-        if memo is not None and memo.expires_at > space.now:
-            execution_id = msgpack.decode(memo.value, type=str)
+        key = create_key(command.namespace, command.idempotency_key)
+        record = space.get(IDEMPOTENCY, *key)
+        if record is not None and record.expires_at > space.now:
+            execution_id = msgpack.decode(record.value, type=str)
             holder = space.get(EXECUTION, execution_id)
             known = holder is not None and holder.namespace == command.namespace
             return Duplicate(execution_id, holder.public_state if holder and known else "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from flowfabric.model import checks
-from flowfabric.model.command import NO_FENCE, HolderCommand
+from flowfabric.model.command import HOLDER_SOURCES, NO_FENCE, HolderCommand
 from flowfabric.model.limits import (
     MAX_DETAIL_BYTES,
     MAX_INT,
@@ -143,7 +143,7 @@ def fail(space: Workspace, command: Fail) -> RetryScheduled | TerminalFailed:
         retried = schedule_retry(
             space,
             run,
-            Failure(
+            AttemptFailure(
                 reason=command.reason,
                 category=command.category,
                 detail=command.detail,
@@ -169,7 +169,7 @@ def fail(space: Workspace, command: Fail) -> RetryScheduled | TerminalFailed:
     return TerminalFailed()
 
 
-class Failure(Struct, frozen=True):
+class AttemptFailure(Struct, frozen=True):
     """Why an attempt failed, and when the next one may start."""
 
     reason: str
@@ -180,7 +180,7 @@ class Failure(Struct, frozen=True):
     ended_by: str = ""
 
 
-def schedule_retry(space: Workspace, run: Execution, failure: Failure, *, actor: str) -> Execution:
+def schedule_retry(space: Workspace, run: Execution, failure: AttemptFailure, *, actor: str) -> Execution:
     """T14: end the attempt, wait for the backoff, and go on at once when there is none."""
     reason, category = failure.reason, failure.category
     delay = (
@@ -224,9 +224,6 @@ class Cancelled(Struct, frozen=True):
 
     execution_id: str
     public_state: Public = Public.CANCELLED
-
-
-HOLDER_SOURCES = frozenset({"lease_holder", "worker"})
 
 
 class Cancel(HolderCommand[Cancelled], frozen=True, kw_only=True):

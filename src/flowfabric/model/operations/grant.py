@@ -18,7 +18,7 @@ from flowfabric.model.limits import (
     MAX_TEXT_BYTES,
     MIN_LEASE_TTL_MS,
 )
-from flowfabric.model.machine.attempt import Lease, resume_attempt
+from flowfabric.model.machine.attempt import NewLease, resume_attempt
 from flowfabric.model.machine.group import step
 from flowfabric.model.machine.workspace import KeptRefusal, Workspace, granted
 from flowfabric.model.operations.claim import (
@@ -148,9 +148,14 @@ def claimed_one(task: Task) -> ClaimedOne:
     """Answer a claim by name with what it brought."""
     fence = task.fence
     return ClaimedOne(
-        fence.lease_id, fence.lease_epoch, task.lease_expires_at, task.attempt_id, task.attempt_index,
-        task.attempt_type, task,
-    )  # fmt: skip
+        fence.lease_id,
+        fence.lease_epoch,
+        task.lease_expires_at,
+        task.attempt_id,
+        task.attempt_index,
+        task.attempt_type,
+        task,
+    )
 
 
 class ClaimGranted(_ClaimOne, frozen=True, kw_only=True):
@@ -249,8 +254,8 @@ def _use_grant(space: Workspace, run: Execution, worker_id: str, kinds: tuple[st
         raise KeptRefusal(refuse("claim_grant_expired"))
 
 
-def _lease(command: ClaimGranted | ClaimResumed, reason: str = "") -> Lease:
-    return Lease(
+def _lease(command: ClaimGranted | ClaimResumed, reason: str = "") -> NewLease:
+    return NewLease(
         command.worker_id, command.worker_instance_id, command.lease_id, command.lease_ttl_ms, reason=reason
     )
 

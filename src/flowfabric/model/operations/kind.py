@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flowfabric.model import checks
-from flowfabric.model.command import Command, Need, Question, R_co
+from flowfabric.model.command import Command, Question, R_co, ReadRequest
 from flowfabric.model.errors import FlowFabricError, invalid, refuse
 from flowfabric.model.limits import (
     MAX_DESCRIPTION_BYTES,
@@ -47,7 +47,7 @@ class _KindCommand(Command[R_co], frozen=True, kw_only=True):
         checks.name("kind", self.kind)
         checks.name("namespace", self.namespace, empty=True)
 
-    def needs(self) -> tuple[Need, ...]:
+    def reads(self) -> tuple[ReadRequest, ...]:
         """The kind, and the names of the namespace's kinds."""
         return ((KIND, (self.namespace, self.kind)), kind_names(self.namespace))
 
@@ -165,7 +165,7 @@ class GetKind(Question[Kind], frozen=True, kw_only=True):
         checks.name("kind", self.kind)
         checks.name("namespace", self.namespace, empty=True)
 
-    def needs(self) -> tuple[Need, ...]:
+    def reads(self) -> tuple[ReadRequest, ...]:
         """The kind of the namespace, and the one for all."""
         return _candidates(self.namespace, self.kind)
 
@@ -192,7 +192,7 @@ class FindKinds(Question[tuple[Kind | None, ...]], frozen=True, kw_only=True):
         for pair in self.wanted:
             _check_pair("wanted", pair)
 
-    def needs(self) -> tuple[Need, ...]:
+    def reads(self) -> tuple[ReadRequest, ...]:
         """For each pair the kind of the namespace, and the one for all."""
         return tuple(need for pair in self.wanted for need in _candidates(*pair))
 
@@ -300,7 +300,7 @@ def _not_found(name: str) -> FlowFabricError:
     return refuse("kind_not_found", text=f"no worker has published the kind {name}", field="kind")
 
 
-def kind_names(namespace: str) -> Need:
+def kind_names(namespace: str) -> ReadRequest:
     """Name the record that lists the kinds of a namespace."""
     return "kind_names", (namespace,)
 
@@ -317,7 +317,7 @@ def _check_pair(field: str, pair: object) -> None:
     checks.name(field, pair[1])
 
 
-def _candidates(namespace: str, kind: str) -> tuple[Need, ...]:
+def _candidates(namespace: str, kind: str) -> tuple[ReadRequest, ...]:
     return tuple((KIND, (each, kind)) for each in dict.fromkeys((namespace, FOR_ALL)))
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from flowfabric.model import checks
-from flowfabric.model.command import Command, NamespaceQuestion, Need
+from flowfabric.model.command import Command, NamespaceQuestion, ReadRequest
 from flowfabric.model.limits import MAX_NAME_BYTES, MAX_TEXT_BYTES
 from flowfabric.model.machine.group import step
 from flowfabric.model.machine.workspace import Workspace
@@ -25,7 +25,7 @@ class _LaneCommand(Command[Paused | Unpaused], frozen=True, kw_only=True):
         super().check()
         checks.lane(self.lane_id)
 
-    def needs(self) -> tuple[Need, ...]:
+    def reads(self) -> tuple[ReadRequest, ...]:
         """The lane."""
         return ((LANE, (self.lane_id,)),)
 

@@ -50,10 +50,12 @@ def renew(space: Workspace, command: Renew) -> Renewed:
     expires_at = space.now + command.lease_ttl_ms
     space.touch(
         replace(
-            run, lease_expires_at=expires_at, lease_last_renewed_at=space.now,
+            run,
+            lease_expires_at=expires_at,
+            lease_last_renewed_at=space.now,
             lease_renewal_deadline=space.now + command.lease_ttl_ms * 2 // 3,
         )
-    )  # fmt: skip
+    )
     return Renewed(expires_at)
 
 
@@ -100,11 +102,12 @@ def update_progress(space: Workspace, command: UpdateProgress) -> Updated:
     run = hold(space, command, mark=False)
     space.touch(
         replace(
-            run, progress_pct=run.progress_pct if command.pct is None else command.pct,
+            run,
+            progress_pct=run.progress_pct if command.pct is None else command.pct,
             progress_message=run.progress_message if command.message is None else command.message,
             progress_updated_at=space.now,
         )
-    )  # fmt: skip
+    )
     return Updated()
 
 

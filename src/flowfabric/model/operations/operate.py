@@ -121,9 +121,14 @@ def pause(space: Workspace, command: Pause) -> Paused:
     if run.eligibility_state is Eligibility.OPERATOR:
         return Paused()
     paused = move(
-        run, PAUSED, space.now, paused_at=space.now, blocked_at=space.now, blocking_detail=command.reason,
+        run,
+        PAUSED,
+        space.now,
+        paused_at=space.now,
+        blocked_at=space.now,
+        blocking_detail=command.reason,
         grant=(),
-    )  # fmt: skip
+    )
     space.put_execution(paused, PAUSED.event, Cause(command.actor, command.reason), before=run.public_state)
     return Paused()
 

@@ -15,7 +15,7 @@ from flowfabric.model.limits import MAX_INT
 from flowfabric.model.machine.group import step
 from flowfabric.model.machine.workspace import Workspace, granted
 from flowfabric.model.operations.claim import lost_reason
-from flowfabric.model.operations.worker_serving import Because, Facts, Queue, crew_of, queue_of
+from flowfabric.model.operations.worker_serving import Because, Facts, QueueState, crew_of, queue_state
 from flowfabric.model.record_kinds import ATTEMPT, LANE, PAYLOAD, RESULT, SUSPENSION, IndexQuery
 from flowfabric.model.records import Attempt, Event, Execution, Lane, Payload, Result
 from flowfabric.model.state import Blocking, Eligibility, Ownership, Phase, Public
@@ -162,14 +162,14 @@ def describe(space: Workspace, question: Describe) -> Description:
     run = space.execution(question.execution_id)
     lane = space.get(LANE, run.lane_id)
     crew = crew_of(space, run)
-    queue = queue_of(run, lane, crew, space.now)
+    queue = queue_state(run, lane, crew, space.now)
     shown = run
     if run.lifecycle_phase is Phase.RUNNABLE and run.eligibility_state is Eligibility.NOW:
         shown = replace(run, eligibility_state=queue.eligibility, blocking_reason=queue.blocking)
     return Description(shown, _because(space, run, queue), lane, crew.size)
 
 
-def _because(space: Workspace, run: Execution, queue: Queue) -> tuple[Because, ...]:
+def _because(space: Workspace, run: Execution, queue: QueueState) -> tuple[Because, ...]:
     if run.lifecycle_phase is Phase.TERMINAL or run.ownership_state is Ownership.LEASED:
         return ()
     if run.lifecycle_phase is Phase.SUSPENDED:
@@ -186,9 +186,14 @@ def _lost(run: Execution, now: int) -> Because:
     at = run.lease_revoked_at or run.lease_expired_at
     holder = f"{run.current_worker_id} ({run.current_worker_instance_id})"
     return Because(
-        lost_reason(run), f"the lease of {holder} is gone {_since(at, now)}; waits to be reclaimed",
-        {"worker_id": run.current_worker_id, "worker_instance_id": run.current_worker_instance_id, "since": at},
-    )  # fmt: skip
+        lost_reason(run),
+        f"the lease of {holder} is gone {_since(at, now)}; waits to be reclaimed",
+        {
+            "worker_id": run.current_worker_id,
+            "worker_instance_id": run.current_worker_instance_id,
+            "since": at,
+        },
+    )
 
 
 def _promised(run: Execution, now: int) -> tuple[Because, ...]:
@@ -197,8 +202,10 @@ def _promised(run: Execution, now: int) -> tuple[Because, ...]:
     grant = run.grant[0]
     holder = f"{grant.worker_id} ({grant.worker_instance_id})"
     data: Facts = {
-        "worker_id": grant.worker_id, "worker_instance_id": grant.worker_instance_id, "until": grant.expires_at,
-    }  # fmt: skip
+        "worker_id": grant.worker_id,
+        "worker_instance_id": grant.worker_instance_id,
+        "until": grant.expires_at,
+    }
     return (Because("grant_held", f"promised to {holder} {_until(grant.expires_at, now)}", data),)
 
 
@@ -230,8 +237,9 @@ def _suspended(space: Workspace, run: Execution) -> Because:
         then = _ENDS.get(suspension.timeout_behavior, suspension.timeout_behavior)
         words = f"{words}; if nothing comes, it {then} at {_then(ends, space.now)}"
     data: Facts = {
-        "since": suspension.created_at, "waitpoint_id": suspension.waitpoint_id,
-    }  # fmt: skip
+        "since": suspension.created_at,
+        "waitpoint_id": suspension.waitpoint_id,
+    }
     return Because(str(run.blocking_reason), words, data | ({"until": ends} if ends else {}))
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct, msgpack
 from msgspec.structs import replace
 
 from flowfabric.model import checks
-from flowfabric.model.command import CursorQuestion, ExecutionCommand, ExecutionQuestion, Need, Page
+from flowfabric.model.command import CursorQuestion, ExecutionCommand, ExecutionQuestion, Page, ReadRequest
 from flowfabric.model.conditions import is_sentinel
 from flowfabric.model.errors import invalid, refuse
 from flowfabric.model.evaluation import SATISFIED
@@ -81,21 +81,21 @@ class _SignalCommand(ExecutionCommand[SignalAccepted | SignalDuplicate], frozen=
         """The key under which a repeat is recognised, or empty."""
         raise NotImplementedError
 
-    def needs(self) -> tuple[Need, ...]:
+    def reads(self) -> tuple[ReadRequest, ...]:
         """The execution, its suspension, the waitpoint, the keys, and what the idempotency key remembers."""
-        needs: tuple[Need, ...] = (
-            *super().needs(),
+        reads: tuple[ReadRequest, ...] = (
+            *super().reads(),
             (SUSPENSION, (self.execution_id,)),
             (WAITPOINT, (self.execution_id, self.waitpoint_id)),
             KEYRING_REQUEST,
         )
         if not self.dedup_key:
-            return needs
-        return (*needs, (IDEMPOTENCY, signal_memo(self.execution_id, self.waitpoint_id, self.dedup_key)))
+            return reads
+        return (*reads, (IDEMPOTENCY, signal_key(self.execution_id, self.waitpoint_id, self.dedup_key)))
 
 
-def signal_memo(execution_id: str, waitpoint_id: str, key: str) -> Key:
-    """Name the memo of a signal key; callers choose waitpoint ids, so the execution belongs to the name."""
+def signal_key(execution_id: str, waitpoint_id: str, key: str) -> Key:
+    """Name the idempotency record of a signal; callers choose waitpoint ids, so the execution belongs to the name."""
     return ("signal", execution_id, waitpoint_id, key)
 
 
@@ -120,9 +120,13 @@ class DeliverSignal(_SignalCommand, frozen=True, kw_only=True):
         """Check the texts and numbers; the token is judged with the record."""
         super().check()
         for field in (
-            "signal_category", "source_type", "source_identity", "correlation_id", "idempotency_key",
+            "signal_category",
+            "source_type",
+            "source_identity",
+            "correlation_id",
+            "idempotency_key",
             "target_scope",
-        ):  # fmt: skip
+        ):
             checks.text(field, getattr(self, field), max_bytes=MAX_NAME_BYTES, empty=True)
         checks.text("waitpoint_token", self.waitpoint_token, max_bytes=MAX_TEXT_BYTES, empty=True)
         if self.created_at is not None:
@@ -156,9 +160,14 @@ def deliver_signal(space: Workspace, command: DeliverSignal) -> SignalAccepted |
     if waitpoint is None:
         raise refuse("invalid_token")
     verify(
-        keyring(space), command.waitpoint_token, run.execution_id, waitpoint.waitpoint_id,
-        waitpoint.waitpoint_key, waitpoint.created_at, space.now,
-    )  # fmt: skip
+        keyring(space),
+        command.waitpoint_token,
+        run.execution_id,
+        waitpoint.waitpoint_id,
+        waitpoint.waitpoint_key,
+        waitpoint.created_at,
+        space.now,
+    )
     signal = _signal(
         space, command, waitpoint, signal_category=command.signal_category, source_type=command.source_type,
         source_identity=command.source_identity, correlation_id=command.correlation_id,
@@ -279,16 +288,16 @@ def _target(space: Workspace, run: Execution, waitpoint: Waitpoint) -> Suspensio
 def _known(space: Workspace, command: DeliverSignal | ApproveSignal) -> str:
     if not command.dedup_key:
         return ""
-    key = signal_memo(command.execution_id, command.waitpoint_id, command.dedup_key)
-    memo = space.get(IDEMPOTENCY, *key)
-    if memo is None or memo.expires_at <= space.now:
+    key = signal_key(command.execution_id, command.waitpoint_id, command.dedup_key)
+    known = space.get(IDEMPOTENCY, *key)
+    if known is None or known.expires_at <= space.now:
         return ""
-    return msgpack.decode(memo.value, type=str)
+    return msgpack.decode(known.value, type=str)
 
 
 def _remember(space: Workspace, command: DeliverSignal | ApproveSignal) -> None:
     if command.dedup_key:
-        key = signal_memo(command.execution_id, command.waitpoint_id, command.dedup_key)
+        key = signal_key(command.execution_id, command.waitpoint_id, command.dedup_key)
         until = min(space.now + command.dedup_ttl_ms, MAX_INT)
         space.put(IDEMPOTENCY, *key, value=Memo(msgpack.encode(command.signal_id), until))
 
@@ -304,9 +313,13 @@ def _consider(
     if effect == SATISFIED:
         delay_ms = suspension.resume_delay_ms if arrival.delay_ms is None else arrival.delay_ms
         end_suspension(
-            space, run, "resumed", actor=arrival.actor, delay_ms=delay_ms,
+            space,
+            run,
+            "resumed",
+            actor=arrival.actor,
+            delay_ms=delay_ms,
             **satisfied_by(space, condition, arrival.signal),
-        )  # fmt: skip
+        )
     return effect
 
 
@@ -324,10 +337,13 @@ def _record(
         space.put(SIGNAL, *key, value=None)
     space.put(SIGNAL, run.execution_id, waitpoint.waitpoint_id, signal.number, value=signal)
     counted = replace(
-        waitpoint, signal_count=signal.number, last_signal_at=space.now, first_signal=first,
+        waitpoint,
+        signal_count=signal.number,
+        last_signal_at=space.now,
+        first_signal=first,
         matched_signal_count=waitpoint.matched_signal_count + (effect in MATCHED),
         satisfied_at=space.now if effect == SATISFIED else waitpoint.satisfied_at,
-    )  # fmt: skip
+    )
     space.put(WAITPOINT, run.execution_id, waitpoint.waitpoint_id, value=counted)
     return space.put_execution(
         replace(run, signal_count=run.signal_count + 1, last_mutation_at=space.now),

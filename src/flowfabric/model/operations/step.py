@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from flowfabric.model import checks
-from flowfabric.model.command import ExecutionQuestion, HolderCommand, Need, Page, check_limit
+from flowfabric.model.command import ExecutionQuestion, HolderCommand, Page, ReadRequest, check_limit
 from flowfabric.model.errors import invalid, refuse
 from flowfabric.model.limits import MAX_INT, MAX_NAME_BYTES, MAX_STEP_BYTES, MAX_STEP_BYTES_IN_PAGE, MAX_STEPS
 from flowfabric.model.machine.group import step
@@ -49,9 +49,9 @@ class PutStep(HolderCommand[StepStored | StepExisting], frozen=True, kw_only=Tru
         if self.call_index is not None:
             checks.integer("call_index", self.call_index, 0, MAX_STEPS)
 
-    def needs(self) -> tuple[Need, ...]:
+    def reads(self) -> tuple[ReadRequest, ...]:
         """The execution and the step."""
-        return (*super().needs(), (STEP, (self.execution_id, self.step_name)))
+        return (*super().reads(), (STEP, (self.execution_id, self.step_name)))
 
 
 @step(PutStep)
@@ -65,11 +65,13 @@ def put_step(space: Workspace, command: PutStep) -> StepStored | StepExisting:
         raise refuse("step_limit_exceeded", str(MAX_STEPS))
     call_index = run.next_step_index if command.call_index is None else command.call_index
     space.put(
-        STEP, run.execution_id, command.step_name,
+        STEP,
+        run.execution_id,
+        command.step_name,
         value=Step(
             command.step_name, call_index, run.attempt.index, space.now, command.encoding, command.result
         ),
-    )  # fmt: skip
+    )
     space.put_execution(
         replace(
             run,

@@ -167,9 +167,13 @@ def _counted(stream: Stream, sent: FrameInput, now: int) -> Stream:
     """Give a frame its number and its id. A clock that stands or goes back never makes ids go back."""
     ms, seq = (now, 0) if now > stream.last_ms else (stream.last_ms, stream.last_seq + 1)
     return replace(
-        stream, frame_count=stream.frame_count + 1, last_ms=ms, last_seq=seq, last_frame_at=now,
+        stream,
+        frame_count=stream.frame_count + 1,
+        last_ms=ms,
+        last_seq=seq,
+        last_frame_at=now,
         total_bytes=stream.total_bytes + len(sent.payload),
-    )  # fmt: skip
+    )
 
 
 def _leased(stream: Stream, epoch: int) -> Stream:
@@ -197,8 +201,10 @@ def _trimmed_by_rate(stream: Stream, sent: FrameInput, now: int) -> Stream:
     expires_at = 0 if stream.has_durable_frame else min(now + 2 * ttl_ms, MAX_INT)
     return replace(
         _keeping(stream, keep_entries(rate, ttl_ms, floor, ceiling)),
-        rate_hz=rate, last_best_effort_at=now, expires_at=expires_at,
-    )  # fmt: skip
+        rate_hz=rate,
+        last_best_effort_at=now,
+        expires_at=expires_at,
+    )
 
 
 def _keeping(stream: Stream, keep: int) -> Stream:
@@ -292,9 +298,9 @@ class ReadStream(_StreamQuestion, frozen=True, kw_only=True):
         parse_cursor("to", self.to, upper=True)
 
 
-Position = tuple[int, int]
-_BEGIN: Final[Position] = (0, 0)
-_END: Final[Position] = (MAX_INT, MAX_INT)
+FramePosition = tuple[int, int]
+_BEGIN: Final[FramePosition] = (0, 0)
+_END: Final[FramePosition] = (MAX_INT, MAX_INT)
 
 
 @step(ReadStream)
@@ -323,7 +329,7 @@ def tail_stream(space: Workspace, question: TailStream) -> StreamPage:
     return _frames(space, question, (ms, seq + 1), _END)
 
 
-def _position(field: str, cursor: str, *, upper: bool = False) -> Position:
+def _position(field: str, cursor: str, *, upper: bool = False) -> FramePosition:
     kind, position = parse_cursor(field, cursor, upper=upper)
     if position is not None:
         return position
@@ -333,7 +339,9 @@ def _position(field: str, cursor: str, *, upper: bool = False) -> Position:
 FRAMES: Final[IndexQuery[tuple[Frame, ...]]] = IndexQuery("frames")
 
 
-def _frames(space: Workspace, question: ReadStream | TailStream, low: Position, high: Position) -> StreamPage:
+def _frames(
+    space: Workspace, question: ReadStream | TailStream, low: FramePosition, high: FramePosition
+) -> StreamPage:
     run = space.execution(question.execution_id)
     place = (run.execution_id, question.attempt_index)
     stream = space.get(STREAM, *place)

@@ -8,7 +8,7 @@ from msgspec import Struct, msgpack
 from msgspec.structs import replace
 
 from flowfabric.model import checks
-from flowfabric.model.command import HolderCommand, Need
+from flowfabric.model.command import HolderCommand, ReadRequest
 from flowfabric.model.conditions import Condition, needs_timeout, referenced_keys
 from flowfabric.model.errors import invalid, refuse
 from flowfabric.model.evaluation import SATISFIED
@@ -51,7 +51,15 @@ from flowfabric.model.tokens import mint
 from flowfabric.model.transitions import ALREADY_SATISFIED, SUSPENDED, move
 from flowfabric.model.views import SignalView
 
-TIMEOUT_BEHAVIORS = ("fail", "cancel", "expire", "auto_resume_with_timeout_signal", "auto_resume", "escalate")
+TIMEOUT_BEHAVIORS = (
+    "fail",
+    "cancel",
+    "expire",
+    "auto_resume_with_timeout_signal",
+    "auto_resume",
+    "escalate",
+)
+"""What a caller may give; `auto_resume` is short for the long word."""
 
 
 class Binding(Struct, frozen=True):
@@ -164,18 +172,22 @@ class Suspend(HolderCommand[Suspended | SatisfiedAtOnce], frozen=True, kw_only=T
         if len(set(bound)) != len(bound):
             raise invalid("waitpoints", "each waitpoint_key once")
 
-    def needs(self) -> tuple[Need, ...]:
+    def reads(self) -> tuple[ReadRequest, ...]:
         """The execution, its suspension, the keys, its waitpoints, and what the idempotency key remembers."""
-        needs: tuple[Need, ...] = (*super().needs(), (SUSPENSION, (self.execution_id,)), KEYRING_REQUEST)
+        reads: tuple[ReadRequest, ...] = (
+            *super().reads(),
+            (SUSPENSION, (self.execution_id,)),
+            KEYRING_REQUEST,
+        )
         if self.idempotency_key:
-            needs = (*needs, (IDEMPOTENCY, suspend_memo(self.execution_id, self.idempotency_key)))
+            reads = (*reads, (IDEMPOTENCY, suspend_key(self.execution_id, self.idempotency_key)))
         if self.step_name:
-            needs = (*needs, (STEP, (self.execution_id, self.step_name)))
-        return needs + tuple((WAITPOINT, (self.execution_id, b.waitpoint_id)) for b in self.waitpoints)
+            reads = (*reads, (STEP, (self.execution_id, self.step_name)))
+        return reads + tuple((WAITPOINT, (self.execution_id, b.waitpoint_id)) for b in self.waitpoints)
 
 
-def suspend_memo(execution_id: str, key: str) -> Key:
-    """Name the memo of a suspension key."""
+def suspend_key(execution_id: str, key: str) -> Key:
+    """Name the idempotency record of a suspension."""
     return ("suspend", execution_id, key)
 
 
@@ -206,9 +218,10 @@ def suspend(space: Workspace, command: Suspend) -> Suspended | SatisfiedAtOnce:
     suspension, primary, closer = _offer_buffered(space, run, suspension, waitpoints[0])
     waitpoints = (primary, *waitpoints[1:])
     suspension = replace(
-        suspension, waitpoint_key=primary.waitpoint_key,
+        suspension,
+        waitpoint_key=primary.waitpoint_key,
         additional=tuple((extra.waitpoint_id, extra.waitpoint_key) for extra in waitpoints[1:]),
-    )  # fmt: skip
+    )
     if closer is None:
         signals = _set_aside(space, run, command, suspension)
     else:
@@ -272,11 +285,15 @@ def bind(space: Workspace, run: Execution, command: Suspend, timeout_at: int) ->
         used = _usable(space, run, command)
         return (
             replace(
-                used, state="active", suspension_id=command.suspension_id, activated_at=space.now,
-                expires_at=timeout_at, message=command.message or used.message,
+                used,
+                state="active",
+                suspension_id=command.suspension_id,
+                activated_at=space.now,
+                expires_at=timeout_at,
+                message=command.message or used.message,
                 details=command.details or used.details,
             ),
-        )  # fmt: skip
+        )
     for binding in command.waitpoints:
         require_unused(space, run, binding.waitpoint_id)
     fresh = tuple(_fresh(space, run, command, binding, timeout_at) for binding in command.waitpoints)
@@ -365,16 +382,20 @@ def _go_on(
     closer: Signal,
 ) -> tuple[Suspension, tuple[Waitpoint, ...], tuple[SignalView, ...]]:
     suspension = replace(
-        suspension, closed_at=space.now, close_reason="resumed",
+        suspension,
+        closed_at=space.now,
+        close_reason="resumed",
         **satisfied_by(space, suspension.condition, closer),
-    )  # fmt: skip
+    )
     waitpoint = replace(
         waitpoint, state="closed", satisfied_at=space.now, closed_at=space.now, close_reason="resumed"
     )
     went_on = move(
-        keep_wait(space, run, suspension), ALREADY_SATISFIED, space.now,
+        keep_wait(space, run, suspension),
+        ALREADY_SATISFIED,
+        space.now,
         pending_waitpoints=without_pending(run, suspension.waitpoint_id),
-    )  # fmt: skip
+    )
     space.put_execution(
         went_on,
         ALREADY_SATISFIED.event,
@@ -407,11 +428,11 @@ def _opened(waitpoint: Waitpoint) -> OpenWaitpoint:
 def _remembered(space: Workspace, command: Suspend) -> Answer | None:
     if not command.idempotency_key:
         return None
-    key = suspend_memo(command.execution_id, command.idempotency_key)
-    memo = space.get(IDEMPOTENCY, *key)
-    if memo is None or memo.expires_at <= space.now:
+    key = suspend_key(command.execution_id, command.idempotency_key)
+    known = space.get(IDEMPOTENCY, *key)
+    if known is None or known.expires_at <= space.now:
         return None
-    return msgpack.decode(memo.value, type=Answer)
+    return msgpack.decode(known.value, type=Answer)
 
 
 def _remember(space: Workspace, command: Suspend, answer: Answer, timeout_at: int) -> None:
@@ -420,5 +441,5 @@ def _remember(space: Workspace, command: Suspend, answer: Answer, timeout_at: in
     kept = SUSPEND_MEMO_MAX_MS
     if timeout_at:
         kept = min(max(timeout_at - space.now, 0) + SUSPEND_MEMO_GRACE_MS, kept)
-    key = suspend_memo(command.execution_id, command.idempotency_key)
+    key = suspend_key(command.execution_id, command.idempotency_key)
     space.put(IDEMPOTENCY, *key, value=Memo(msgpack.encode(answer), min(space.now + kept, MAX_INT)))

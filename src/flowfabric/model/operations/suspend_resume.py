@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from flowfabric.model import checks
-from flowfabric.model.command import ExecutionCommand, ExecutionQuestion, Need
+from flowfabric.model.command import ExecutionCommand, ExecutionQuestion, ReadRequest
 from flowfabric.model.errors import refuse
 from flowfabric.model.limits import MAX_INT
 from flowfabric.model.machine.group import step
@@ -32,9 +32,9 @@ class ResumeExecution(ExecutionCommand[Resumed], frozen=True, kw_only=True):
         super().check()
         checks.integer("resume_delay_ms", self.resume_delay_ms, 0, MAX_INT)
 
-    def needs(self) -> tuple[Need, ...]:
+    def reads(self) -> tuple[ReadRequest, ...]:
         """The execution and its suspension."""
-        return (*super().needs(), (SUSPENSION, (self.execution_id,)))
+        return (*super().reads(), (SUSPENSION, (self.execution_id,)))
 
 
 @step(ResumeExecution)

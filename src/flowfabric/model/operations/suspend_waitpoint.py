@@ -10,7 +10,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flowfabric.model import checks
-from flowfabric.model.command import PAGE_MAX, ExecutionCommand, ExecutionQuestion, HolderCommand, Need, Page
+from flowfabric.model.command import (
+    PAGE_MAX,
+    ExecutionCommand,
+    ExecutionQuestion,
+    HolderCommand,
+    Page,
+    ReadRequest,
+)
 from flowfabric.model.conditions import required_signal_names
 from flowfabric.model.errors import invalid, refuse
 from flowfabric.model.ids import check_uuid
@@ -83,9 +90,9 @@ class CreateWaitpoint(HolderCommand[WaitpointCreated], frozen=True, kw_only=True
         checks.name("waitpoint_key", self.waitpoint_key)
         checks.integer("expires_in_ms", self.expires_in_ms, 1, MAX_INT)
 
-    def needs(self) -> tuple[Need, ...]:
+    def reads(self) -> tuple[ReadRequest, ...]:
         """The execution, the keys, and a waitpoint of that id."""
-        return (*super().needs(), KEYRING_REQUEST, (WAITPOINT, (self.execution_id, self.waitpoint_id)))
+        return (*super().reads(), KEYRING_REQUEST, (WAITPOINT, (self.execution_id, self.waitpoint_id)))
 
 
 @step(CreateWaitpoint)
@@ -135,9 +142,9 @@ class CloseWaitpoint(ExecutionCommand[WaitpointClosed], frozen=True, kw_only=Tru
         check_uuid("waitpoint_id", self.waitpoint_id)
         checks.text("reason", self.reason, max_bytes=MAX_TEXT_BYTES)
 
-    def needs(self) -> tuple[Need, ...]:
+    def reads(self) -> tuple[ReadRequest, ...]:
         """The execution and the waitpoint."""
-        return (*super().needs(), (WAITPOINT, (self.execution_id, self.waitpoint_id)))
+        return (*super().reads(), (WAITPOINT, (self.execution_id, self.waitpoint_id)))
 
 
 NEVER_USED: Final = "never_committed"

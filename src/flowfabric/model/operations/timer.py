@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flowfabric.model import checks
-from flowfabric.model.command import Command, ExecutionCommand, Need, Page, Question
+from flowfabric.model.command import Command, ExecutionCommand, Page, Question, ReadRequest
 from flowfabric.model.errors import invalid
 from flowfabric.model.indexes import DueEntry, deadlines
 from flowfabric.model.limits import MAX_INT
@@ -19,7 +19,7 @@ from flowfabric.model.machine.group import step
 from flowfabric.model.machine.holding import TIMER, lose_lease
 from flowfabric.model.machine.suspension import end_suspension, open_suspension
 from flowfabric.model.machine.workspace import Cause, Workspace
-from flowfabric.model.operations.finish import Failure, promote_if_due, schedule_retry
+from flowfabric.model.operations.finish import AttemptFailure, promote_if_due, schedule_retry
 from flowfabric.model.operations.lease import AlreadySatisfied
 from flowfabric.model.operations.suspend import AUTO_RESUME
 from flowfabric.model.operations.suspend_waitpoint import NEVER_USED, drop_pending
@@ -185,7 +185,9 @@ def expire_execution(space: Workspace, command: ExpireExecution) -> Swept:
     if not due_at or due_at > space.now:
         return Swept("not_yet_due", run.public_state)
     if attempt_timeout and may_retry(run.policy, "timeout", run.retry_count):
-        retried = schedule_retry(space, run, Failure(reason=command.reason, category="timeout"), actor=TIMER)
+        retried = schedule_retry(
+            space, run, AttemptFailure(reason=command.reason, category="timeout"), actor=TIMER
+        )
         return Swept("retry_scheduled", retried.public_state)
     category = "timeout" if attempt_timeout else ""
     ended = finish(
@@ -207,9 +209,9 @@ def expire_execution(space: Workspace, command: ExpireExecution) -> Swept:
 class ExpireSuspension(ExecutionCommand[Swept], frozen=True, kw_only=True):
     """Apply the timeout behaviour of a suspension whose time is over (T20, T22, T23)."""
 
-    def needs(self) -> tuple[Need, ...]:
+    def reads(self) -> tuple[ReadRequest, ...]:
         """The execution and its suspension."""
-        return (*super().needs(), (SUSPENSION, (self.execution_id,)))
+        return (*super().reads(), (SUSPENSION, (self.execution_id,)))
 
 
 _ENDS: Final = {"fail": SUSPENSION_FAILED, "cancel": SUSPENSION_CANCELLED, "expire": SUSPENSION_EXPIRED}

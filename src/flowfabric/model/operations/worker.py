@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from flowfabric.model import checks
 from flowfabric.model.checks import worker_capabilities
-from flowfabric.model.command import Command, NamespaceQuestion, Need
+from flowfabric.model.command import Command, NamespaceQuestion, ReadRequest
 from flowfabric.model.errors import invalid
 from flowfabric.model.limits import LIVENESS_MS, MAX_LANES_PER_CLAIM, MAX_LIVENESS_MS, MAX_NAME_BYTES
 from flowfabric.model.machine.group import step
@@ -29,7 +29,7 @@ class _WorkerCommand(Command[object], frozen=True, kw_only=True):
         checks.worker("worker_instance_id", self.worker_instance_id)
         checks.name("namespace", self.namespace)
 
-    def needs(self) -> tuple[Need, ...]:
+    def reads(self) -> tuple[ReadRequest, ...]:
         """The worker."""
         return ((WORKER, (self.namespace, self.worker_instance_id)),)
 

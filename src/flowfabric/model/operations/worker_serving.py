@@ -35,7 +35,7 @@ _FEW: Final = 10
 """How many of them a sentence names."""
 
 
-class Queue(NamedTuple):
+class QueueState(NamedTuple):
     """What stands between claimable work and a worker."""
 
     eligibility: Eligibility
@@ -79,23 +79,24 @@ def crew_of(space: Workspace, run: Execution) -> Crew:
     return Crew(groups, all(serving.whole for serving in found))
 
 
-def queue_of(run: Execution, lane: Lane | None, crew: Crew, now: int) -> Queue:
+def queue_state(run: Execution, lane: Lane | None, crew: Crew, now: int) -> QueueState:
     """Say what claimable work waits for: its lane, a worker, one that takes its kind, or one that can run it."""
     if lane is not None and lane.paused_at:
         why = f": {lane.pause_reason}" if lane.pause_reason else ""
         since = f"since {moment(lane.paused_at, to_the_second=True)} ({span(now - lane.paused_at)} ago)"
         told = Because(
-            str(Blocking.POLICY), f"lane {run.lane_id} is paused {since}{why}",
+            str(Blocking.POLICY),
+            f"lane {run.lane_id} is paused {since}{why}",
             {"lane": run.lane_id, "paused_at": lane.paused_at},
-        )  # fmt: skip
-        return Queue(Eligibility.LANE, Blocking.POLICY, told)
+        )
+        return QueueState(Eligibility.LANE, Blocking.POLICY, told)
     takers = crew.takers(run.execution_kind)
     if crew.size and not takers.size and crew.whole:
-        return Queue(Eligibility.NOW, Blocking.WORKER, _nobody_takes(run, crew))
+        return QueueState(Eligibility.NOW, Blocking.WORKER, _nobody_takes(run, crew))
     able = takers.able(run.required_capabilities)
     if takers.size and not able.size and crew.whole:
-        return Queue(Eligibility.ROUTE, Blocking.CAPABLE_WORKER, _lacking(run, takers))
-    return Queue(Eligibility.NOW, Blocking.WORKER, _waiting(run, crew, able))
+        return QueueState(Eligibility.ROUTE, Blocking.CAPABLE_WORKER, _lacking(run, takers))
+    return QueueState(Eligibility.NOW, Blocking.WORKER, _waiting(run, crew, able))
 
 
 def _waiting(run: Execution, crew: Crew, able: Crew) -> Because:
@@ -119,9 +120,12 @@ def _nobody_takes(run: Execution, crew: Crew) -> Because:
     if nearest:
         words = f"{words}; is {nearest} meant?"
     data: Facts = {
-        "kind": run.execution_kind, "kinds": tuple(kinds[:MOST_KINDS]), "nearest": nearest,
-        "lane": run.lane_id, "live_workers": crew.size,
-    }  # fmt: skip
+        "kind": run.execution_kind,
+        "kinds": tuple(kinds[:MOST_KINDS]),
+        "nearest": nearest,
+        "lane": run.lane_id,
+        "live_workers": crew.size,
+    }
     return Because(NO_WORKER_FOR_KIND, words, data)
 
 
@@ -133,8 +137,11 @@ def _lacking(run: Execution, takers: Crew) -> Because:
     else:
         words = f"needs {', '.join(required)}, which no live worker has all together"
     data: Facts = {
-        "required": required, "missing": missing, "lane": run.lane_id, "live_workers": takers.size,
-    }  # fmt: skip
+        "required": required,
+        "missing": missing,
+        "lane": run.lane_id,
+        "live_workers": takers.size,
+    }
     return Because(str(Blocking.CAPABLE_WORKER), f"{words}; {_living(run, takers)}", data)
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
-from flowfabric.model.command import Need
+from flowfabric.model.command import ReadRequest
 from flowfabric.model.ids import FLOW, partition_in, partition_key
-from flowfabric.model.indexes import DUE_AT, DueEntry, claimable, opens, placement, route_of
+from flowfabric.model.indexes import DUE_AT, DueEntry, claimable, opens, placement, queue_of
 from flowfabric.model.lane_order import lane_position
 from flowfabric.model.limits import FEED_AFTER_PURGE_MS
-from flowfabric.model.machine.workspace import Effect, Head, Wishes, Workspace
+from flowfabric.model.machine.workspace import Effect, Head, LoadRequest, Workspace
 from flowfabric.model.operations.read_list import (
     LOOK_AHEAD,
     FeedEntry,
@@ -38,7 +38,7 @@ from flowfabric.model.record_kinds import (
     WAITPOINT,
     WORKER,
 )
-from flowfabric.model.records import Event, Execution, Frame, Memo, Route, Worker
+from flowfabric.model.records import Event, Execution, Frame, Memo, Queue, Worker
 from flowfabric.model.state import Public
 from flowfabric.model.views import StepHead, head_of
 from flowfabric.storage.base import Dump
@@ -72,20 +72,20 @@ class Tables:
 
     # Loading.
 
-    def load(self, space: Workspace, wishes: Wishes) -> None:
-        """Tell the workspace what it wishes to know."""
+    def load(self, space: Workspace, request: LoadRequest) -> None:
+        """Load what the workspace asks for."""
         self._now = space.now
-        for need in wishes.needs:
-            space.learn(need, self._answer(need))
-        for head, count in wishes.heads.items():
+        for read in request.reads:
+            space.learn(read, self._answer(read))
+        for head, count in request.heads.items():
             self._load_head(space, head, count)
 
     def _load_head(self, space: Workspace, head: Head, count: int) -> None:
-        route, namespace = head
+        queue, namespace = head
         waiting = [
             run
             for run in self.runs
-            if claimable(run) and route_of(run) == route and namespace in {"", run.namespace}
+            if claimable(run) and queue_of(run) == queue and namespace in {"", run.namespace}
         ]
         waiting.sort(key=lane_position)
         best = waiting[:count]
@@ -95,17 +95,17 @@ class Tables:
             space.learn(payload, self._answer(payload))
         space.learn_head(head, [run.execution_id for run in best], len(waiting) <= count)
 
-    def _answer(self, need: Need) -> Any:
-        kind, key = need
+    def _answer(self, read: ReadRequest) -> Any:
+        kind, key = read
         if kind.endswith("*"):
             size = len(key)
             return [full[size:] for full in self.records[kind[:-1]] if full[:size] == key]
         question = getattr(self, f"_{kind}", None)
         return question(*key) if question else self.records[kind].get(key)
 
-    def _routes(self, lane_id: str) -> tuple[Route, ...]:
+    def _routes(self, lane_id: str) -> tuple[Queue, ...]:
         return tuple(
-            dict.fromkeys(route_of(run) for run in self.runs if run.lane_id == lane_id and claimable(run))
+            dict.fromkeys(queue_of(run) for run in self.runs if run.lane_id == lane_id and claimable(run))
         )
 
     def _leases(self, instance: str, claim_id: str | None) -> tuple[str, ...]:
@@ -284,10 +284,15 @@ class Tables:
         self.feed_position += 1
         self.feed.append(
             FeedEntry(
-                self.feed_position, run.execution_id, run.namespace, run.lane_id, run.execution_kind, run.flow_id,
+                self.feed_position,
+                run.execution_id,
+                run.namespace,
+                run.lane_id,
+                run.execution_kind,
+                run.flow_id,
                 event,
             )
-        )  # fmt: skip
+        )
 
     def _on_frame(self, _: Workspace, effect: Effect) -> None:
         self.frames[effect.key].append(effect.value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from flowfabric.model.machine.workspace import Move
-from flowfabric.model.records import Execution, Lane, Route, Worker
+from flowfabric.model.records import Execution, Lane, Queue, Worker
 from flowfabric.model.state import Ownership
 
 MOST_LEASED: Final = 4_096
@@ -20,13 +20,13 @@ class Cache:
     """Routes, lanes, workers and leased executions, as the database holds them."""
 
     def __init__(self) -> None:
-        self.routes: dict[int, Route] = {}
-        self.route_ids: dict[Route, int] = {}
+        self.routes: dict[int, Queue] = {}
+        self.route_ids: dict[Queue, int] = {}
         self.seen: dict[tuple[str, str], Worker] = {}
         self.lanes: dict[str, Lane | None] = {}
         self.leased: dict[str, tuple[int, Execution]] = {}
         """Leased executions with their integer keys: their holders will come back to them."""
-        self._waiting: dict[str, dict[Route, int]] = {}
+        self._waiting: dict[str, dict[Queue, int]] = {}
         """For lanes whose queues were all loaded: how many executions wait on each."""
 
     def clear(self) -> None:
@@ -34,21 +34,21 @@ class Cache:
         for known in (self.routes, self.route_ids, self.seen, self.lanes, self.leased, self._waiting):
             known.clear()
 
-    def note_route(self, route_id: int, route: Route) -> None:
+    def note_route(self, route_id: int, route: Queue) -> None:
         """Store the number of a queue, which never changes."""
         self.routes[route_id] = route
         self.route_ids[route] = route_id
 
-    def routes_of(self, lane_id: str) -> tuple[Route, ...] | None:
+    def routes_of(self, lane_id: str) -> tuple[Queue, ...] | None:
         """Return the queues of a lane on which something waits; None if that is not cached."""
         waiting = self._waiting.get(lane_id)
         return None if waiting is None else tuple(route for route, n in waiting.items() if n > 0)
 
-    def note_waiting(self, lane_id: str, waiting: dict[Route, int]) -> None:
+    def note_waiting(self, lane_id: str, waiting: dict[Queue, int]) -> None:
         """Store how many executions wait on each queue of a lane; on other queues nothing waits."""
         self._waiting[lane_id] = waiting
 
-    def count_waiting(self, route: Route, n: int) -> None:
+    def count_waiting(self, route: Queue, n: int) -> None:
         """Change how many executions wait on a queue."""
         waiting = self._waiting.get(route.lane_id)
         if waiting is not None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from flowfabric.model.indexes import due_entry
 from flowfabric.model.limits import MAX_INT
-from flowfabric.model.machine.workspace import Head, Wishes, Workspace
+from flowfabric.model.machine.workspace import Head, LoadRequest, Workspace
 from flowfabric.model.operations.read_list import (
     LOOK_AHEAD,
     FeedEntry,
@@ -20,7 +20,7 @@ from flowfabric.model.operations.read_list import (
     prefix_bounds,
 )
 from flowfabric.model.presence import MOST_GROUPS, Group, Serving
-from flowfabric.model.records import Execution, Payload, Route, Worker
+from flowfabric.model.records import Execution, Payload, Queue, Worker
 from flowfabric.model.state import Public
 from flowfabric.model.views import StepHead
 from flowfabric.storage.merging import merged, share
@@ -44,10 +44,10 @@ class Loader:
         """The integer key of every execution that was loaded."""
         self._cache = cache
 
-    def load(self, wishes: Wishes) -> Plan[None]:
+    def load(self, request: LoadRequest) -> Plan[None]:
         """Read the records and index entries that the workspace needs, one statement for each kind."""
         by_kind: dict[str, list[Row]] = defaultdict(list)
-        for kind, key in wishes.needs:
+        for kind, key in request.reads:
             by_kind[kind].append(key)
         executions = by_kind.pop("execution", None)
         if executions:  # first: the lock of an execution protects what belongs to it
@@ -60,9 +60,9 @@ class Loader:
                 yield from self._children(kind, keys)
             else:
                 yield from self._records(kind, keys)
-        for head, count in wishes.heads.items():
+        for head, count in request.heads.items():
             yield from self._head(head, count)
-        for lane_id, count in wishes.appetite.items():
+        for lane_id, count in request.claim_capacity.items():
             yield from self._heads_of(lane_id, count)
 
     def _records(self, kind: str, keys: list[Row]) -> Plan[None]:
@@ -135,10 +135,10 @@ class Loader:
                 routes = tuple(waiting)
             self.space.learn(("routes", key), routes)
 
-    def _route(self, route_id: int, lane: str, kind: str, capabilities: str) -> Route:
+    def _route(self, route_id: int, lane: str, kind: str, capabilities: str) -> Queue:
         route = self._cache.routes.get(route_id)
         if route is None:
-            route = Route(lane, kind, tuple(capabilities.split(",")) if capabilities else ())
+            route = Queue(lane, kind, tuple(capabilities.split(",")) if capabilities else ())
             self._cache.note_route(route_id, route)
         return route
 
@@ -152,7 +152,7 @@ class Loader:
 
     def _heads_of(self, lane_id: str, count: int) -> Plan[None]:
         """Load the heads of the queues that a claim reads next, if they are few: that saves a round."""
-        routes: tuple[Route, ...] = self.space.current.get(("routes", (lane_id,)), ())
+        routes: tuple[Queue, ...] = self.space.current.get(("routes", (lane_id,)), ())
         if len(routes) <= FEW_ROUTES:
             for route in routes:
                 yield from self._head((route, ""), count)

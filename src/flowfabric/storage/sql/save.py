@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from msgspec.structs import astuple
 
-from flowfabric.model.indexes import Placement, claimable, opens, route_of
+from flowfabric.model.indexes import Placement, claimable, opens, queue_of
 from flowfabric.model.machine.workspace import Effect, Move, Workspace
 from flowfabric.model.presence import expires_at, presence, presence_key, unwritten
-from flowfabric.model.records import Event, Execution, Payload, Route, Worker
+from flowfabric.model.records import Event, Execution, Payload, Queue, Worker
 from flowfabric.model.views import head_of
 from flowfabric.storage.sql.cache import Cache
 from flowfabric.storage.sql.codec import decode, encode
@@ -106,13 +106,13 @@ class Saver:
                 )  # fmt: skip
                 steps[step] = steps.get(step, 0) + 1
         tallies: Counter[Row] = Counter()
-        waiting: Counter[Route] = Counter()
+        waiting: Counter[Queue] = Counter()
         for (lane, namespace, kind, capabilities, before, after, was, now), count in steps.items():
             if before is not None:
                 tallies[lane, namespace, str(before)] -= count
             if after is not None:
                 tallies[lane, namespace, str(after)] += count
-            waiting[Route(lane, kind, capabilities)] += (now - was) * count
+            waiting[Queue(lane, kind, capabilities)] += (now - was) * count
         counts = sorted((*key, count) for key, count in tallies.items() if count)
         if counts:
             yield Write("add tally", counts)
@@ -135,7 +135,7 @@ class Saver:
             assert move.entered is not None
             key += 1
             self._keys[run.execution_id] = key
-            route_id = yield from self._route_id(route_of(run))
+            route_id = yield from self._route_id(queue_of(run))
             rows.append(
                 (
                     key, run.execution_id, run.namespace, run.lane_id, run.flow_id, run.created_at, route_id,
@@ -153,7 +153,7 @@ class Saver:
             rows = [(self.key(run.execution_id), run.namespace, *tag) for run in runs for tag in run.tags]
             yield Write("insert tag", rows)
 
-    def _route_id(self, route: Route) -> Plan[int]:
+    def _route_id(self, route: Queue) -> Plan[int]:
         known = self.cache.route_ids.get(route)
         if known is not None:
             return known

@@ -51,10 +51,10 @@ class Unit:
 def _decide(loader: Loader, commands: Sequence[Command[Any]], chances: Sequence[float]) -> Plan[list[Any]]:
     rounds = run_group(loader.space, commands, chances)
     try:
-        wishes = next(rounds)
+        request = next(rounds)
         while True:
-            yield from loader.load(wishes)
-            wishes = next(rounds)
+            yield from loader.load(request)
+            request = next(rounds)
     except StopIteration as done:
         replies: list[Any] = done.value
         return replies

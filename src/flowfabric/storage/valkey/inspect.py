@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from typing import Any, Final
 
-from flowfabric.model.indexes import Placement, placement, route_of
+from flowfabric.model.indexes import Placement, placement, queue_of
 from flowfabric.model.records import Execution, Payload
 from flowfabric.model.state import Public
 from flowfabric.storage.base import Dump
@@ -183,7 +183,7 @@ def _placements(held: dict[str, Any], runs: dict[str, Execution]) -> dict[str, P
             score = placement(run).score
         listed = states.get(id_, [])
         lane, state = listed[0] if len(listed) == 1 else ("", "")
-        right = run is not None and key in {"", keys.route(route_of(run))}
+        right = run is not None and key in {"", keys.route(queue_of(run))}
         holder, claim_id = holders.get(id_, ("", ""))
         public = Public(state) if state and right else state
         found[id_] = Placement(bool(key), score, lane, public, due.get(id_, 0), holder, claim_id)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from flowfabric.model.command import Command, ExecutionCommand
 from flowfabric.model.ids import partition_in, partition_of
-from flowfabric.model.records import Route
+from flowfabric.model.records import Queue
 
 PREFIX: Final = "ff:"
 SINGLE: Final = "ff:"
@@ -153,20 +153,20 @@ def any_lane(public_state: str) -> str:
     return f"any:{public_state}"
 
 
-def route(of: Route) -> str:
+def route(of: Queue) -> str:
     """Name the claimable work of a route, in a home."""
     return f"{CLAIM}{of.lane_id}\0{route_name(of)}"
 
 
-def route_name(of: Route) -> str:
+def route_name(of: Queue) -> str:
     """Name a route inside its lane."""
     return f"{of.execution_kind}\0{','.join(of.capabilities)}"
 
 
-def read_route(lane_id: str, name: bytes) -> Route:
+def read_route(lane_id: str, name: bytes) -> Queue:
     """Read the name of a route."""
     kind, _, capabilities = name.decode().partition("\0")
-    return Route(lane_id, kind, tuple(capabilities.split(",")) if capabilities else ())
+    return Queue(lane_id, kind, tuple(capabilities.split(",")) if capabilities else ())
 
 
 def routes(lane_id: str) -> str:

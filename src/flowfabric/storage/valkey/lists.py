@@ -15,7 +15,7 @@ from flowfabric.model.operations.read_list import (
     id_page,
     matches,
 )
-from flowfabric.model.records import Execution, Route
+from flowfabric.model.records import Execution, Queue
 from flowfabric.model.state import Public
 from flowfabric.storage.valkey import keys
 from flowfabric.storage.valkey.executions import arrived
@@ -35,7 +35,7 @@ def executions(ids: list[str]) -> Plan[list[Execution]]:
     return [arrived(id_, value)[1] for id_, value in zip(ids, values, strict=True) if value is not None]
 
 
-def routes(lane_id: str) -> Plan[tuple[Route, ...]]:
+def routes(lane_id: str) -> Plan[tuple[Queue, ...]]:
     """Read the routes of a lane; one may be empty."""
     (gathered,) = yield [(EACH, "SMEMBERS", keys.routes(lane_id))]
     names = {name for reply in gathered.replies for name in reply}

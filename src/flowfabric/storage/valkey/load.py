@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
-from flowfabric.model.command import Need
+from flowfabric.model.command import ReadRequest
 from flowfabric.model.indexes import due_entry
-from flowfabric.model.machine.workspace import Head, Wishes, Workspace
+from flowfabric.model.machine.workspace import Head, LoadRequest, Workspace
 from flowfabric.model.operations.read_list import FeedEntry
 from flowfabric.model.presence import MOST_GROUPS, Group, Serving, alive
 from flowfabric.model.records import Execution, Payload, Worker
@@ -36,13 +36,13 @@ class Loader:
         self.layout = layout
         self._sight = sight
 
-    def load(self, wishes: Wishes) -> Plan[None]:
+    def load(self, request: LoadRequest) -> Plan[None]:
         """Tell the workspace what it wishes to know; all wishes go out together."""
-        plans = [self._need(need) for need in wishes.needs]
-        plans += [self._head(head, count) for head, count in wishes.heads.items()]
+        plans = [self._need(need) for need in request.reads]
+        plans += [self._head(head, count) for head, count in request.heads.items()]
         yield from together(plans)
 
-    def _need(self, need: Need) -> Plan[None]:
+    def _need(self, need: ReadRequest) -> Plan[None]:
         kind, key = need
         special = _SPECIAL.get(kind)
         if special is not None:
