@@ -69,6 +69,9 @@ def written_out(source: str, fields: Fields, defaults: Mapping[str, Sequence[str
         if "nil" in values:
             raise UnknownField(f"a new {form} must have {fields[form][values.index('nil')]}")
         array = f"{{{', '.join(values)}}}"
+        array += "\n" * (
+            source.count("\n", found.start(), end) - array.count("\n")
+        )  # lines keep their numbers
         parts += [source[done : found.start()], f"({array}" if form in PLAIN else f"ff.as('{form}', {array}"]
         done = end
     return "".join([*parts, source[done:]])
