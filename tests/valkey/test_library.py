@@ -38,10 +38,13 @@ def test_the_usual_file_is_very_small() -> None:
 
 @pytest.mark.parametrize("path", sorted((FOLDER / "operations").glob("*.lua")), ids=lambda path: path.stem)
 def test_an_operation_says_what_it_takes_answers_and_keeps(path: Path) -> None:
-    head = path.read_text(encoding="utf-8").split("\n\n", maxsplit=1)[0]
-    assert head.startswith(f"-- ff_{path.stem}")
-    for word in ("Keys", "Command", "Reply", "Keeps"):
-        assert f"\n-- {word} " in head, word
+    text = path.read_text(encoding="utf-8")
+    functions = re.findall(r"(?:ff\.operation\(|redis\.register_function\(|function_name = )'(\w+)'", text)
+    assert functions
+    for name in functions:
+        head = re.split(rf"^-- {name}\b", text, flags=re.MULTILINE)[1].split("\n\n", maxsplit=1)[0]
+        for word in ("Keys", "Command", "Reply", "Keeps"):
+            assert f"\n-- {word} " in head, (name, word)
 
 
 def test_every_function_that_is_called_is_registered() -> None:
