@@ -2,9 +2,10 @@
 
 Looking a name up costs the server more than the work that is done with it, so names end here. The name of a variable
 says what it holds: one that is called `run` is an execution, everywhere, and `command` is what the operation is
-registered for that it stands in. A field that the record does not have stops the build. Variables of other names keep their names and are looked up
-when they run (records.lua). A new record that is written out, `ff.new('Memo', {value = x})`, becomes the array that it
-makes, with the defaults of the Python class in the places that were not given; one that has no default must be given.
+registered for in which it stands. A field that the record does not have stops the build. Variables of other names keep
+their names and are looked up when they run (records.lua). A new record that is written out,
+`ff.new('Memo', {value = x})`, becomes the array that it makes, with the defaults of the Python class in the places that
+were not given; one that has no default must be given.
 """
 
 from __future__ import annotations
