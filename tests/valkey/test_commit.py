@@ -19,8 +19,9 @@ from flowfabric.model.operations.finish import Complete, Completed
 from flowfabric.model.operations.lease import Renew
 from flowfabric.model.operations.operate import ChangePriority, PriorityChanged, SetTags
 from flowfabric.model.operations.timer import MarkLeaseExpired
-from flowfabric.storage.valkey import ClusterStore, ValkeyStore, client, unit
+from flowfabric.storage.valkey import ClusterStore, ValkeyStore
 from flowfabric.storage.valkey.client import Client
+from flowfabric.storage.valkey.library import VERSION
 from support.clock import ManualClock
 from support.driver import Driver, new_uuid
 from support.until import until
@@ -197,8 +198,8 @@ async def test_a_client_of_an_older_version_cannot_commit(
     general: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     execution_id = await general.create()
-    monkeypatch.setattr(unit, "VERSION", unit.VERSION - 1)
-    monkeypatch.setattr(client, "VERSION", client.VERSION - 1)
+    monkeypatch.setattr("flowfabric.storage.valkey.unit.VERSION", VERSION - 1)
+    monkeypatch.setattr("flowfabric.storage.valkey.client.VERSION", VERSION - 1)
     with pytest.raises(SchemaTooNew, match="this FlowFabric has"):
         await general.store.apply(ChangePriority(execution_id=execution_id, priority=3))
     assert await general.events(execution_id) == ["created"]
@@ -241,7 +242,8 @@ async def test_a_worker_hears_of_a_lease_that_it_lost_and_got_back_in_one_group(
 
 async def test_a_policy_that_says_nothing_is_kept_as_it_came(general: Driver) -> None:
     """Python cannot tell it from none; what is stored can."""
-    for policy in (None, {}):
+    said: list[dict[str, Any] | None] = [None, {}]
+    for policy in said:
         execution_id = await general.create(policy=policy)
         await general.store.apply(SetTags(execution_id=execution_id, tags=(("a", "b"),)))
         task = await general.claim_one()

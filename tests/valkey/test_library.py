@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
@@ -12,12 +15,13 @@ import pytest
 from flowfabric.model import records
 from flowfabric.model.command import HolderCommand
 from flowfabric.model.operations.finish import Complete
-from flowfabric.storage.valkey import keys
+from flowfabric.storage.valkey import ValkeyStore, keys
 from flowfabric.storage.valkey.codec import BYTES, FORMS
 from flowfabric.storage.valkey.executions import FIXED, HOT, RARE
 from flowfabric.storage.valkey.generated import lua, tables
 from flowfabric.storage.valkey.library import FOLDER, VERSION, library, parts
 from flowfabric.storage.valkey.operations import OPERATIONS
+from support.driver import Driver
 
 LUA = sorted(FOLDER.rglob("*.lua"))
 MAX_LINES = 200
@@ -34,10 +38,13 @@ def test_the_usual_file_is_very_small() -> None:
 
 @pytest.mark.parametrize("path", sorted((FOLDER / "operations").glob("*.lua")), ids=lambda path: path.stem)
 def test_an_operation_says_what_it_takes_answers_and_keeps(path: Path) -> None:
-    head = path.read_text(encoding="utf-8").split("\n\n", maxsplit=1)[0]
-    assert head.startswith(f"-- ff_{path.stem}")
-    for word in ("Keys", "Command", "Reply", "Keeps"):
-        assert f"\n-- {word} " in head, word
+    text = path.read_text(encoding="utf-8")
+    functions = re.findall(r"(?:ff\.operation\(|redis\.register_function\(|function_name = )'(\w+)'", text)
+    assert functions
+    for name in functions:
+        head = re.split(rf"^-- {name}\b", text, flags=re.MULTILINE)[1].split("\n\n", maxsplit=1)[0]
+        for word in ("Keys", "Command", "Reply", "Keeps"):
+            assert f"\n-- {word} " in head, (name, word)
 
 
 def test_every_function_that_is_called_is_registered() -> None:
@@ -49,7 +56,30 @@ def test_every_function_that_is_called_is_registered() -> None:
 
 def test_every_file_is_part_of_the_library() -> None:
     assert sorted(parts()) == LUA
-    assert all(f";(function() -- {path.name}\n" in library().code for path in LUA)
+    assert all(f";(function() -- {path.relative_to(FOLDER)}\n" in library().code for path in LUA)
+
+
+def test_lines_of_the_library_are_those_of_the_sources() -> None:
+    """So that an error of the server can be shown with its file and line."""
+    code = library().code.splitlines()
+    starts = [place for place, line in enumerate(code) if line.startswith(";(function() -- ")]
+    lengths = {code[start][16:]: end - start - 2 for start, end in pairwise(starts)}
+    for path in LUA:
+        assert lengths[str(path.relative_to(FOLDER))] == len(path.read_text(encoding="utf-8").splitlines())
+
+
+async def test_an_error_of_the_server_names_file_and_line(ff: Driver) -> None:
+    assert isinstance(ff.store, ValkeyStore)
+    (error,) = await ff.store.client.functions([("FCALL", "ff_commit", 1, "ff:", "1", VERSION, "", "", "x")])
+    place = re.search(r"commit\.lua:(\d+)", str(error))
+    assert place is not None
+    assert "#reads" in (FOLDER / "commit.lua").read_text(encoding="utf-8").splitlines()[int(place[1]) - 1]
+
+
+def test_the_library_can_be_written_to_disk(tmp_path: Path) -> None:
+    target = tmp_path / "library.lua"
+    subprocess.run([sys.executable, "-m", "flowfabric.storage.valkey.library", target], check=True)
+    assert target.read_text(encoding="utf-8") == library().code
 
 
 def test_the_digest_names_the_text() -> None:

@@ -22,7 +22,7 @@ HEAD: Final = (
     "version", "execution_id", "namespace", "lane_id", "execution_kind", "priority", "created_at", "flow_id",
     "required_capabilities", "tags", "payload_encoding", "retention_ms",
 )  # fmt: skip
-"""The first of the hot fields. Whoever changes one of them in Lua forgets the packed head (`run.head = false`)."""
+"""The first of the hot fields. No fast path changes one of them: they stay packed as they are."""
 HOT: Final = (
     *HEAD, "last_transition_at", "last_mutation_at", "result_encoding", "lifecycle_phase", "ownership_state",
     "eligibility_state", "blocking_reason", "terminal_outcome", "attempt_state", "public_state", "total_attempt_count",

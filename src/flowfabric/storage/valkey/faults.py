@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Iterator
 from typing import Final
@@ -24,6 +25,7 @@ from flowfabric.model.errors import (
     StoreUnusable,
     Unreachable,
 )
+from flowfabric.storage.valkey.library import source_of
 
 NO_FUNCTION: Final = "ERR Function not found"
 REDIRECTS: Final = frozenset({"MOVED", "ASK"})
@@ -66,6 +68,9 @@ _REMEDIES: Final[dict[str, str]] = {
 }
 _ARGUMENTS: Final = ", with args beginning with"
 """What follows in a complaint about a command is its arguments, which are nobody's business."""
+_WHERE: Final = re.compile(r" script: on @user_function:\d+\.$")
+_LINE: Final = re.compile(r"user_function:(\d+)")
+"""Where in the library a function has failed."""
 _CUT: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 """The connection ended while TLS was being agreed on, which is nobody's opinion about TLS."""
 _INSIDE: Final = "ERR ACL failure"
@@ -87,8 +92,12 @@ def of_reply(error: ReplyError, what: str) -> FlowFabricError:
     if word in REDIRECTS:
         return Redirected(f"{what}: {error}", word, str(error).rpartition(" ")[2])
     remedy = _REMEDIES.get(word, "")
-    text = str(error).partition(_ARGUMENTS)[0]
+    text = _LINE.sub(_source, _WHERE.sub("", str(error).partition(_ARGUMENTS)[0]))
     return _BY_WORD.get(word, InternalError)(f"{what}: {text}{f' ({remedy})' if remedy else ''}")
+
+
+def _source(found: re.Match[str]) -> str:
+    return source_of(int(found[1]))
 
 
 def of_connecting(error: Exception, where: str) -> FlowFabricError:

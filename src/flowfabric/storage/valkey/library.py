@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -29,6 +30,10 @@ FOLDER: Final = Path(__file__).parent / "lua"
 
 _QUIET: Final = re.compile(r"(?<!function )ff\.quiet\((\w+)\)")
 """Asked so often that what it says is put in its place."""
+
+
+_BEGINNING: Final = ";(function() -- "
+"""What stands before the name of a file."""
 
 
 class Library(NamedTuple):
@@ -53,7 +58,7 @@ def library(*, checked: bool = False) -> Library:
     for path in _base_first(parts()):
         source = written_out(_QUIET.sub(r"(\1.rest < 2)", path.read_text(encoding="utf-8")), named, defaults)
         far |= defined(source) if path.stem in SELDOM else set()
-        blocks.append(_block(path.name, places(source, named, checked=checked)))
+        blocks.append(_block(path.relative_to(FOLDER).as_posix(), places(source, named, checked=checked)))
     blocks.insert(0, _block("generated tables", f"{tables()}\n"))
     blocks.append(
         _block("generated functions", f"{places(functions(checked=checked), named, checked=checked)}\n")
@@ -66,9 +71,22 @@ def library(*, checked: bool = False) -> Library:
 
 def _block(name: str, source: str) -> str:
     """Make a function of a file: its locals are its own, and do not count among those of the library."""
-    return f";(function() -- {name}\n{source}end)()"
+    return f"{_BEGINNING}{name}\n{source}end)()"
+
+
+def source_of(line: int) -> str:
+    """Say which file and line of the sources a line of the library comes from."""
+    lines = library().code.splitlines()
+    for at in range(min(line, len(lines)) - 1, -1, -1):
+        if lines[at].startswith(_BEGINNING):
+            return f"{lines[at].removeprefix(_BEGINNING)}:{line - at - 1}"
+    return f"line {line} of the library"
 
 
 def _base_first(paths: list[Path]) -> list[Path]:
     """Put first what others need while the library loads: `ff.operation` and `ff.forms`."""
     return sorted(paths, key=lambda path: path.stem not in {"run", "records"})
+
+
+if __name__ == "__main__":  # python -m flowfabric.storage.valkey.library PATH
+    Path(sys.argv[1]).write_text(library().code, encoding="utf-8")

@@ -1,10 +1,11 @@
 """Fields by place: `run.lane_id` in the sources becomes `run[4]` in the library, and so do the fields of new records.
 
 Looking a name up costs the server more than the work that is done with it, so names end here. The name of a variable
-says what it holds: one that is called `run` is an execution, everywhere, and `command` is what its file is registered
-for. A field that the record does not have stops the build. Variables of other names keep their names and are looked up
-when they run (records.lua). A new record that is written out, `ff.new('Memo', {value = x})`, becomes the array that it
-makes, with the defaults of the Python class in the places that were not given; one that has no default must be given.
+says what it holds: one that is called `run` is an execution, everywhere, and `command` is what the operation is
+registered for in which it stands. A field that the record does not have stops the build. Variables of other names keep
+their names and are looked up when they run (records.lua). A new record that is written out,
+`ff.new('Memo', {value = x})`, becomes the array that it makes, with the defaults of the Python class in the places that
+were not given; one that has no default must be given.
 """
 
 from __future__ import annotations
@@ -69,6 +70,9 @@ def written_out(source: str, fields: Fields, defaults: Mapping[str, Sequence[str
         if "nil" in values:
             raise UnknownField(f"a new {form} must have {fields[form][values.index('nil')]}")
         array = f"{{{', '.join(values)}}}"
+        array += "\n" * (
+            source.count("\n", found.start(), end) - array.count("\n")
+        )  # lines keep their numbers
         parts += [source[done : found.start()], f"({array}" if form in PLAIN else f"ff.as('{form}', {array}"]
         done = end
     return "".join([*parts, source[done:]])
@@ -97,11 +101,19 @@ def _given(source: str, start: int) -> tuple[dict[str, str], int]:
 
 def places(source: str, fields: Fields, *, checked: bool = False) -> str:
     """Put places for names; `checked` lets each access make sure of what the variable holds, for tests."""
-    holds = dict(HOLDS)
-    command = _COMMAND.search(source)
-    if command is not None:
-        holds["command"] = command[1]
+    registered = list(_COMMAND.finditer(source))
+    starts = [0, *(found.start() for found in registered[1:])]
+    ends = [*starts[1:], len(source)]
+    kinds = [found[1] for found in registered] or [""]
+    return "".join(
+        _part_places(
+            source[start:end], {**HOLDS, "command": kind} if kind else HOLDS, fields, checked=checked
+        )
+        for start, end, kind in zip(starts, ends, kinds, strict=True)
+    )
 
+
+def _part_places(source: str, holds: Mapping[str, str], fields: Fields, *, checked: bool) -> str:
     def put(found: re.Match[str]) -> str:
         aside, name, path = found.groups()
         if aside is not None or name not in holds:

@@ -23,7 +23,7 @@ function ff.no_attempt()
   return nothing.attempt
 end
 
--- No rare field is set; none of them needs to be read, or to be set to nothing.
+-- No rare field is set. Asking saves time where many of them would be read, or set to nothing; it is never necessary.
 function ff.quiet(run)
   return run.rest < 2
 end
@@ -51,17 +51,35 @@ local function expand(run)
   rawset(run, POLICY, policy[1] and ff.grown('Policy', policy) or ff.no_policy())
 end
 
-local function place_of(run, field)
+local REST = at.rest
+
+local function place_of(field)
   local place = at[field] or field
   if type(place) ~= 'number' then error('a Execution has no field ' .. tostring(field)) end
-  if place > HOT and place <= SIZE and rawget(run, TAIL) then expand(run) end
   return place
 end
 
-local form = ff.forms.Execution
+-- Whether a place belongs to a rare field, and none of them is set.
+local function unset(run, place)
+  return place > HOT and place <= RARE and rawget(run, REST) < 2 and rawget(run, TAIL)
+end
+
+local form, defaults = ff.forms.Execution, ff.defaults.Execution
 form.hot = HOT
-form.__index = function(run, field) return rawget(run, place_of(run, field)) end
-form.__newindex = function(run, field, value) rawset(run, place_of(run, field), value) end
+
+form.__index = function(run, field)
+  local place = place_of(field)
+  if unset(run, place) then return defaults[place] end
+  if place > HOT and place <= SIZE and rawget(run, TAIL) then expand(run) end
+  return rawget(run, place)
+end
+
+form.__newindex = function(run, field, value)
+  local place = place_of(field)
+  if unset(run, place) and (value == defaults[place] or (type(value) == 'table' and value[1] == nil)) then return end
+  if place > HOT and place <= SIZE and rawget(run, TAIL) then expand(run) end
+  rawset(run, place, value)
+end
 
 -- The last place that does not hold its default, or the one before the first.
 local function last_set(array, from, to, defaults)

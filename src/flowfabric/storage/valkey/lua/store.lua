@@ -1,26 +1,19 @@
--- Writing what a step staged. Memberships of indexes follow from the records, here and nowhere else (writes.lua sends
--- them).
+-- Writing what a step staged, or a commit: entries of indexes move as indexes.lua says (writes.lua sends them).
 
-local function put_tag(call, namespace, tag, id, arrival)
-  ff.put_member(call, call.keys.tag(tag[1], tag[2]), id, arrival)
-  ff.put_member(call, call.keys.of_namespace(namespace, 'tag:' .. tag[1] .. '\0' .. tag[2]), id, arrival)
+local function put_in(call, lists, member, score)
+  for i = 1, #lists do ff.put_member(call, lists[i], member, score) end
 end
 
 local function move_tags(call, run, id, old, new, arrival)
   if old and new and cmsgpack.pack(old) == cmsgpack.pack(new) then return end
-  for i = 1, old and #old or 0 do put_tag(call, run.namespace, old[i], id, false) end
-  for i = 1, new and #new or 0 do put_tag(call, run.namespace, new[i], id, arrival) end
+  for i = 1, old and #old or 0 do put_in(call, ff.tag_lists(call.keys, run.namespace, old[i]), id, false) end
+  for i = 1, new and #new or 0 do put_in(call, ff.tag_lists(call.keys, run.namespace, new[i]), id, arrival) end
 end
 
 -- Its places in the order of arrival, in its partition and in its flow, which it has for as long as it exists.
 local function move_existence(call, run, id, arrival, exists)
-  local uuid, flow, namespace = string.sub(id, -36), run.flow_id, run.namespace
-  ff.put_member(call, ff.keys.partition(id), uuid, exists and 0)
-  ff.put_member(call, ff.keys.partition_of(id, namespace), uuid, exists and 0)
-  if flow ~= '' then
-    ff.put_member(call, call.keys.flow(flow), id, exists and arrival)
-    ff.put_member(call, call.keys.of_namespace(namespace, 'flow:' .. flow), id, exists and arrival)
-  end
+  put_in(call, ff.id_lists(run), ff.short_id(id), exists and 0)
+  put_in(call, ff.flow_lists(call.keys, run), id, exists and arrival)
   if not exists then redis.call('XDEL', call.keys.arrivals, '0-' .. ff.digits(arrival)) end
 end
 

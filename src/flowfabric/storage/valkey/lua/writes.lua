@@ -128,22 +128,17 @@ local function send(verb, lists)
   for key, list in pairs(lists) do redis.call(verb, key, unpack(list, 2, list[1])) end
 end
 
--- The lists that have what is in a state: that of its lane, and that of its namespace.
-function ff.lists(keys, lane, namespace, state)
-  return {keys.state(lane, state), keys.of_namespace(namespace, 'any:' .. state)}
-end
-
 local function send_moves(keys, way, list)
   local lane, namespace, was, state = string.match(way, '^(.-)%z(.-)%z(.-)%z(.*)$')
   local last, ids = list[1], roomy()
   if was ~= '' then
     for i = 3, last, 2 do ids[(i - 1) / 2] = list[i] end
-    for _, key in ipairs(ff.lists(keys, lane, namespace, was)) do
+    for _, key in ipairs(ff.state_lists(keys, lane, namespace, was)) do
       redis.call('ZREM', key, unpack(ids, 1, (last - 1) / 2))
     end
   end
   if state ~= '' then
-    for _, key in ipairs(ff.lists(keys, lane, namespace, state)) do redis.call('ZADD', key, unpack(list, 2, last)) end
+    for _, key in ipairs(ff.state_lists(keys, lane, namespace, state)) do redis.call('ZADD', key, unpack(list, 2, last)) end
   end
   redis.call('HINCRBY', keys.tally, way, (last - 1) / 2)
 end
