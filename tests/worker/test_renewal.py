@@ -44,9 +44,9 @@ class Faulty:
 
 
 class Deaf(Worker):
-    """Hears of no lease that is taken away, so that nothing but the thread renews."""
+    """Ignores revocations, so that only the thread renews."""
 
-    async def _hear(self) -> None:
+    async def _watch_revocations(self) -> None:
         await asyncio.Event().wait()
 
 

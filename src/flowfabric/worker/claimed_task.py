@@ -41,7 +41,7 @@ from flowfabric.model.operations.suspend_waitpoint import CreateWaitpoint, OpenW
 from flowfabric.model.views import SignalView
 from flowfabric.storage.minting import new_uuid
 from flowfabric.worker.faults import TaskConsumed, is_loss
-from flowfabric.worker.leases.held_lease import HeldLease
+from flowfabric.worker.leases.worker_lease import WorkerLease
 from flowfabric.worker.outbox import is_transient
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class ClaimedTask:
 
     __slots__ = ("__weakref__", "_consumed", "hold", "task", "worker")
 
-    def __init__(self, worker: Worker, task: Task, hold: HeldLease) -> None:
+    def __init__(self, worker: Worker, task: Task, hold: WorkerLease) -> None:
         self.worker = worker
         self.task = task
         """The task as the store returned it."""

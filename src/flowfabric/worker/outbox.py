@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from flowfabric.model.command import Command, Question
 from flowfabric.model.errors import FlowFabricError, Infrastructure, ResourceExhausted
 from flowfabric.storage.base import Commands
-from flowfabric.worker.leases.held_lease import HeldLease
+from flowfabric.worker.leases.worker_lease import WorkerLease
 
 log = logging.getLogger("flowfabric.worker")
 
@@ -71,14 +71,14 @@ class Outbox:
         self.tell(command, partial(_settle, future))
         return future
 
-    async def send(self, command: Command[R], hold: HeldLease | None = None) -> R:
+    async def send(self, command: Command[R], hold: WorkerLease | None = None) -> R:
         """Send a command, and retry until the store has decided it or its lease has expired.
 
         A repeat is safe: the store recognises it, or a fence refuses it.
         """
         return await _persistently(lambda: self.post(command), command, hold)
 
-    async def ask(self, question: Question[R], hold: HeldLease | None = None) -> R:
+    async def ask(self, question: Question[R], hold: WorkerLease | None = None) -> R:
         """Ask a question, and retry until the store has answered it or the lease has expired."""
         return await _persistently(lambda: self._store.read(question), question, hold)
 
@@ -119,7 +119,9 @@ def _settle(future: asyncio.Future[Any], reply: Any) -> None:
         future.set_result(reply)
 
 
-async def _persistently(call: Callable[[], Awaitable[R]], command: Command[Any], hold: HeldLease | None) -> R:
+async def _persistently(
+    call: Callable[[], Awaitable[R]], command: Command[Any], hold: WorkerLease | None
+) -> R:
     backoff = RetryPause()
     while True:
         try:
@@ -133,5 +135,5 @@ async def _persistently(call: Callable[[], Awaitable[R]], command: Command[Any],
             raise hold.loss
 
 
-def _lives(hold: HeldLease | None) -> bool:
+def _lives(hold: WorkerLease | None) -> bool:
     return hold is None or (hold.loss is None and time.monotonic() < hold.expires)

@@ -4,43 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import logging
-import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
-from flowfabric.codecs import Duration, encode_value, millis, seconds
+from flowfabric.codecs import Duration, millis, seconds
 from flowfabric.engine import Engine
-from flowfabric.model.errors import FlowFabricError, InvalidInput, StoreClosed, invalid
-from flowfabric.model.operations.finish import Complete, Fail
+from flowfabric.model.errors import FlowFabricError, StoreClosed, invalid
 from flowfabric.model.operations.lease import Release
 from flowfabric.storage import open_store
 from flowfabric.storage.base import Commands, Upkeep, is_direct
 from flowfabric.worker.claimed_task import ClaimedTask
-from flowfabric.worker.context.bridge import ThreadBridge
 from flowfabric.worker.context.children import ChildSubmitter
-from flowfabric.worker.context.context import Context
-from flowfabric.worker.context.session import HandlerSession
-from flowfabric.worker.context.sync_context import SyncContext
-from flowfabric.worker.execution.failures import ending, inside
+from flowfabric.worker.execution.failures import ending
+from flowfabric.worker.execution.handler_caller import HandlerCaller
 from flowfabric.worker.execution.outcomes import OutcomeReporter
-from flowfabric.worker.execution.processes import ProcessPool, interruptible
+from flowfabric.worker.execution.processes import ProcessPool
 from flowfabric.worker.execution.running_task import RunningTask
 from flowfabric.worker.execution.stopping import REMINDER_SECONDS, log_grace, names_of, stop_signals
-from flowfabric.worker.execution.threads import in_thread
+from flowfabric.worker.execution.task_runner import TaskRunner
 from flowfabric.worker.execution.watchdog import LoopWatchdog
 from flowfabric.worker.faults import (
-    DeadlinePassed,
-    InvalidArguments,
-    ProcessCrashed,
     Stopping,
 )
-from flowfabric.worker.handlers import Executor, Handler, Resolver, WorkerSettings
+from flowfabric.worker.handlers import Handler, Resolver, WorkerSettings
 from flowfabric.worker.layers import Layer
 from flowfabric.worker.outbox import RetryPause, is_transient
 from flowfabric.worker.worker import Worker
@@ -79,7 +69,6 @@ class Runtime:
         self.handlers = dict(handlers)
         """The handlers by kind."""
         self._kinds = tuple(handlers)
-        self._async = {kind for kind, each in handlers.items() if inspect.iscoroutinefunction(each.function)}
         self._place = store
         self._url = url
         self._resolver = resolver
@@ -98,8 +87,6 @@ class Runtime:
         self._hurry = False
         """Whether the grace period was ended early."""
         self._by_signal = False
-        self._guard: asyncio.Task[Any] | None = None
-        """Does nothing. It is cancelled when all tasks of the event loop are."""
         self._progress = asyncio.Event()
         """Set whenever a handler or a report that a stopping worker waits for has ended."""
         self._claiming: asyncio.Task[None] | None = None
@@ -107,6 +94,7 @@ class Runtime:
         self._asking = False
         """Whether a claim is in flight; its tasks are given back when they arrive."""
         self._processes = ProcessPool()
+        self._runner: TaskRunner
         self.worker: Worker
         """The low-level worker, once the runtime has started."""
 
@@ -146,8 +134,9 @@ class Runtime:
         await self._stack.enter_async_context(self.worker)
         self._outcomes = OutcomeReporter(self.worker.outbox, self._changed)
         self._stack.push_async_callback(self._processes.close)
-        self._guard = asyncio.create_task(asyncio.Event().wait(), name="flowfabric-guard")
-        self._stack.callback(self._guard.cancel)
+        caller = HandlerCaller(self.handlers, self._layers, self._resolver, self._submitter, self._processes)
+        self._runner = TaskRunner(caller, self.worker.lease_ttl_ms, self._stopping)
+        self._stack.callback(self._runner.close)
         self._claiming = asyncio.create_task(self._claim(), name="flowfabric-claiming")
         log.info(
             "%s takes %s from %s, %d at a time",
@@ -322,7 +311,7 @@ class Runtime:
         """Run a handler. Its slot is free once it has returned; its outcome is sent in the background."""
         command = None
         try:
-            command = await self._outcome(running)
+            command = await self._runner.run(running)
         except (asyncio.CancelledError, KeyboardInterrupt) as error:
             running.interrupt(Stopping("the worker was interrupted"))
             command = ending(running.task, running.error or error)
@@ -339,109 +328,6 @@ class Runtime:
             if self._ahead:
                 self._start()
 
-    async def _outcome(self, running: RunningTask) -> Complete | Fail | Release | None:
-        """Run a handler; return the command that ends its task, or None if the task is no longer held."""
-        task, handler = running.task, running.handler
-        timer = self._deadline(running)
-        try:
-            value = await interruptible(self._begin(running), running)
-            if running.session is not None:
-                await running.session.stream.flush()
-            self._note_cancellation(running)
-            if running.error is not None:  # the handler swallowed an interruption, which still applies
-                return ending(task, running.error)
-            result, encoding = encode_value(value, handler.codec)
-        except (KeyboardInterrupt, GeneratorExit):
-            raise
-        except BaseException as error:  # noqa: BLE001 - any exception is reported to the store
-            self._note_cancellation(running, error)
-            running.failure = error
-            return await self._failed(running, running.error or error)
-        finally:
-            if timer is not None:
-                timer.cancel()
-            if running.session is not None:
-                running.session.end()
-        if task.consumed:
-            return None
-        return Complete(
-            execution_id=task.execution_id, fence=task.task.fence, result=result, result_encoding=encoding
-        )
-
-    def _note_cancellation(self, running: RunningTask, error: BaseException | None = None) -> None:
-        """Mark a handler as interrupted if it ended because the program is ending.
-
-        That is the case if all tasks of the event loop are cancelled, as `asyncio.run` does at its end, if its own task
-        was cancelled, or if its process was killed while the worker stops. A `CancelledError` that the handler caused
-        itself is a failure.
-        """
-        assert self._guard is not None
-        assert running.job is not None
-        all_cancelled = self._guard.done() or self._guard.cancelling() > 0
-        cancelled = running.job.cancelling() > 0 and inside(error, asyncio.CancelledError) is not None
-        killed = self._stopping.is_set() and inside(error, ProcessCrashed) is not None
-        if all_cancelled or cancelled or killed:
-            running.interrupt(Stopping("the worker was interrupted"))
-
-    @staticmethod
-    async def _failed(running: RunningTask, error: BaseException) -> Fail | Release | None:
-        """Return the command that ends a failed task, after its frames are stored."""
-        end = ending(running.task, error)
-        if end is not None and running.session is not None:
-            with contextlib.suppress(FlowFabricError, asyncio.CancelledError):
-                await running.session.stream.flush()
-        return end
-
-    def _deadline(self, running: RunningTask) -> asyncio.TimerHandle | None:
-        """Schedule the interruption of a handler at its deadline; the engine decides what follows."""
-        task = running.task.task
-        if not task.attempt_deadline_at and not task.execution_deadline_at:
-            return None
-        ends = [at for at in (task.attempt_deadline_at, task.execution_deadline_at) if at]
-        # Deadlines are by the store's clock, which is read off the lease: it began when the claim was answered.
-        left = (min(ends) - (task.lease_expires_at - self.worker.lease_ttl_ms)) / 1000
-        left -= time.monotonic() - running.task.hold.begun
-        stop = DeadlinePassed("the time of this attempt is over")
-        loop = asyncio.get_running_loop()
-        return loop.call_later(max(0.0, left), running.stop, stop)
-
-    # Calling a handler.
-
-    def _begin(self, running: RunningTask) -> Coroutine[Any, Any, Any]:
-        """Return the coroutine that runs a handler inside all layers."""
-        if not self._layers:
-            return self._called(running)
-        task = running.task
-
-        async def run() -> Any:
-            return await self._called(running)
-
-        for layer in reversed(self._layers):
-            run = _around(layer, task.execution_kind, task.execution_id, run)
-        return run()
-
-    def _called(self, running: RunningTask) -> Coroutine[Any, Any, Any]:
-        """Decode the input, and call the handler on its executor."""
-        task, handler = running.task, running.handler
-        try:
-            values = handler.signature.unbind(task.task.input, task.task.payload_encoding)
-        except InvalidInput as error:
-            raise InvalidArguments(str(error)) from error
-        for name, type_ in handler.dependencies.items():
-            assert self._resolver is not None, "the app gives a resolver with its dependencies"
-            values[name] = self._resolver.get(type_)
-        if handler.context:
-            session = running.session = HandlerSession(task, handler.codec, self._submitter)
-            values[handler.context] = _CONTEXTS[handler.executor](session)
-        placed, named = handler.signature.order(values)
-        if handler.executor == "process":
-            return self._processes.run(running, handler.function, placed, named, running.session)
-        if handler.executor == "thread":
-            return in_thread(partial(handler.function, *placed, **named), running)
-        if handler.kind in self._async:
-            return handler.function(*placed, **named)  # type: ignore[no-any-return]
-        return _plainly(handler.function, placed, named)
-
     # For the watchdog.
 
     def _name_of(self, job: asyncio.Task[object] | None) -> str:
@@ -451,24 +337,6 @@ class Runtime:
     def _in_threads(self) -> list[str]:
         kinds = (running.handler for running in list(self._running.values()))
         return sorted({handler.kind for handler in kinds if handler.executor == "thread"})
-
-
-_CONTEXTS: Final[Mapping[Executor, Callable[[HandlerSession], Any]]] = {
-    "loop": Context,
-    "thread": lambda session: SyncContext(ThreadBridge(session)),
-    "process": lambda session: session.facts,
-}
-"""What a handler is called with as its context; its process turns facts into a `SyncContext`."""
-
-
-async def _plainly(function: Callable[..., Any], placed: list[Any], named: dict[str, Any]) -> Any:
-    """Call a function that is not `async`, and await its result if that is awaitable."""
-    value = function(*placed, **named)
-    return await value if inspect.isawaitable(value) else value
-
-
-def _around(layer: Layer, kind: str, execution_id: str, run: Any) -> Any:
-    return lambda: layer.handle(kind, execution_id, run)
 
 
 def _direct(store: Commands) -> Upkeep:

@@ -30,8 +30,8 @@ from flowfabric.worker.execution.watchdog import LoopWatchdog
 from flowfabric.worker.faults import WorkerAtCapacity
 from flowfabric.worker.handlers import WorkerSettings
 from flowfabric.worker.layers import Layer, layered
-from flowfabric.worker.leases.held_lease import HeldLease
 from flowfabric.worker.leases.renewal import LoopBoundStore, RenewalStore, Renewer
+from flowfabric.worker.leases.worker_lease import WorkerLease
 from flowfabric.worker.outbox import Outbox, RetryPause, is_transient
 
 log = logging.getLogger("flowfabric.worker")
@@ -259,12 +259,12 @@ class Worker:
         return self._held((await self.store.apply(command)).task, since)
 
     def _held(self, task: Task, since: float) -> ClaimedTask:
-        hold = HeldLease(task, self.lease_ttl_ms, since)
+        hold = WorkerLease(task, self.lease_ttl_ms, since)
         self._permits -= 1
         self.renewer.add(hold)
         return ClaimedTask(self, task, hold)
 
-    def let_go(self, hold: HeldLease) -> None:
+    def let_go(self, hold: WorkerLease) -> None:
         """Stop renewing a lease, and return its permit; called once for each task."""
         self.renewer.drop(hold)
         hold.on_loss = None  # breaks a reference cycle with the task

@@ -20,7 +20,7 @@ from flowfabric.model.command import Command
 from flowfabric.model.errors import FlowFabricError, InternalError, Unreachable, refuse
 from flowfabric.worker.execution.watchdog import LoopWatchdog
 from flowfabric.worker.faults import is_loss
-from flowfabric.worker.leases.held_lease import HeldLease
+from flowfabric.worker.leases.worker_lease import WorkerLease
 
 log = logging.getLogger("flowfabric.worker")
 
@@ -73,7 +73,7 @@ class Renewer:
         self._ttl = ttl_ms / 1000
         self._interval = self._ttl / 3
         self._watch = watch
-        self._holds: dict[str, HeldLease] = {}
+        self._holds: dict[str, WorkerLease] = {}
         self._handlers_loop = asyncio.get_running_loop()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
@@ -87,11 +87,11 @@ class Renewer:
         self._thread.start()
         self._started.wait()
 
-    def add(self, hold: HeldLease) -> None:
+    def add(self, hold: WorkerLease) -> None:
         """Renew a lease from now on."""
         self._holds[hold.fence.lease_id] = hold
 
-    def drop(self, hold: HeldLease) -> None:
+    def drop(self, hold: WorkerLease) -> None:
         """Stop renewing a lease."""
         self._holds.pop(hold.fence.lease_id, None)
 
@@ -117,7 +117,7 @@ class Renewer:
                 self._loop.call_soon_threadsafe(self._stop.set)
         await asyncio.to_thread(self._thread.join)
 
-    def _kept(self) -> list[HeldLease]:
+    def _kept(self) -> list[WorkerLease]:
         return [hold for hold in list(self._holds.values()) if hold.loss is None]
 
     # In the thread.
@@ -156,14 +156,14 @@ class Renewer:
             if self._own is not None and self._connect is not None:
                 await self._own.close()
 
-    def _due(self, now: float) -> list[HeldLease]:
+    def _due(self, now: float) -> list[WorkerLease]:
         """Return the leases to renew now: those that are not fresh, and those whose last renewal is unknown."""
         old = [hold for hold in self._kept() if now - hold.since > self._ttl / 6]
         for hold in old:
             hold.counts = True
         return [*self._doubtful(now), *(hold for hold in old if hold.doubt is None and not hold.asked)]
 
-    def _doubtful(self, now: float) -> list[HeldLease]:
+    def _doubtful(self, now: float) -> list[WorkerLease]:
         """Return the leases to retry: the store did not decide them, or has not answered for a third of the TTL.
 
         A lease that has expired meanwhile is lost. A late answer is judged at the next wake-up, because this thread may
@@ -181,7 +181,7 @@ class Renewer:
         kept = [hold for hold in self._kept() if hold.doubt is not None]
         return [hold for hold in kept if not hold.asked and now < hold.expires]
 
-    def _begin(self, holds: Sequence[HeldLease]) -> None:
+    def _begin(self, holds: Sequence[WorkerLease]) -> None:
         """Start renewals without waiting for them, so that a hanging call does not delay the others."""
         now = time.monotonic()
         for hold in holds:
@@ -191,7 +191,7 @@ class Renewer:
             self._calls.add(call)
             call.add_done_callback(self._calls.discard)
 
-    async def _call(self, holds: Sequence[HeldLease], now: float) -> None:
+    async def _call(self, holds: Sequence[WorkerLease], now: float) -> None:
         # After a whole TTL an answer is of no use.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._ttl):
@@ -222,7 +222,7 @@ class Renewer:
         return self._store
 
     async def _renew(
-        self, connected: Callable[[], Awaitable[RenewalStore]], holds: Sequence[HeldLease]
+        self, connected: Callable[[], Awaitable[RenewalStore]], holds: Sequence[WorkerLease]
     ) -> None:
         """Renew leases in one call. Refused leases are lost; undecided ones are marked for a retry."""
         asked = time.monotonic()
@@ -246,7 +246,7 @@ class Renewer:
             else:
                 hold.doubt = reply
 
-    def _lose(self, hold: HeldLease, error: FlowFabricError) -> None:
+    def _lose(self, hold: WorkerLease, error: FlowFabricError) -> None:
         self.drop(hold)
         with contextlib.suppress(RuntimeError):  # the loop of the handlers has ended
             self._handlers_loop.call_soon_threadsafe(hold.lose, error)

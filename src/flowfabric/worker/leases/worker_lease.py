@@ -15,7 +15,7 @@ UNHEALTHY: Final = 3
 """How many renewals in a row may fail before a lease counts as unhealthy."""
 
 
-class HeldLease:
+class WorkerLease:
     """One lease, renewed until it is dropped or lost."""
 
     __slots__ = (
