@@ -14,7 +14,7 @@ from flowfabric.model.contracts.streams import PutStep
 from flowfabric.model.errors import FlowFabricError, Unreachable
 from flowfabric.storage.base import Upkeep
 from flowfabric.storage.valkey import ValkeyStore
-from flowfabric.storage.valkey.several import MOST, MOST_BYTES, grouped, together
+from flowfabric.storage.valkey.connection.several import MOST, MOST_BYTES, grouped, together
 from support.driver import Driver, new_uuid
 
 

@@ -27,7 +27,7 @@ from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.limits import DAY_MS, MAX_STEP_BYTES_IN_TASK
 from flowfabric.storage.memory import MemoryStore
 from flowfabric.storage.valkey import ValkeyStore, keys
-from flowfabric.storage.valkey.inspect import everything
+from flowfabric.storage.valkey.upkeep.inspect import everything
 from support.clock import ManualClock
 from support.driver import Driver, new_uuid
 from support.stores import half

@@ -18,8 +18,8 @@ from msgspec.structs import astuple, replace
 from flowfabric.model.contracts.base import Command
 from flowfabric.model.contracts.lease import Claim, Claimed, Release, Task
 from flowfabric.model.ids import NEXT, mint
-from flowfabric.storage.valkey.cluster import Cluster, raised
-from flowfabric.storage.valkey.hints import Head, Hints, Note
+from flowfabric.storage.valkey.cluster.cluster import Cluster, raised
+from flowfabric.storage.valkey.cluster.hints import Head, Hints, Note
 from flowfabric.storage.valkey.keys import Layout
 from flowfabric.storage.valkey.operations import pack_fields
 from flowfabric.storage.valkey.sight import Sight
