@@ -11,8 +11,13 @@ import pytest
 from flowfabric.engine import waiting
 from flowfabric.engine.waiting import claim_when_ready
 from flowfabric.model.errors import StoreClosed, StoreUnusable, Unreachable
+<<<<<<< /work/wt/int/tests/valkey/test_wakeups.py
 from flowfabric.model.operations.claim import Claim, Claimed
 from flowfabric.storage.valkey import ValkeyStore, wakeups, wire
+=======
+from flowfabric.storage.valkey import ValkeyStore
+from flowfabric.storage.valkey.connection import wakeups, wire
+>>>>>>> /work/wt/.rx/tests/valkey/test_wakeups.py
 from support.clock import ManualClock
 from support.driver import Driver, new_uuid
 from support.until import listening, until

@@ -10,7 +10,7 @@ from typing import Final
 from flowfabric.cli.findings import Finding, Verdict, judged
 from flowfabric.storage.base import Commands
 from flowfabric.storage.valkey import ValkeyStore
-from flowfabric.storage.valkey.client import Client
+from flowfabric.storage.valkey.connection.client import Client
 
 SKEW_MS: Final = 1_000
 BUSY_PER_SECOND: Final = 50_000

@@ -27,7 +27,7 @@ from flowfabric.model.operations.lease import Renew
 from flowfabric.model.operations.step import PutStep
 from flowfabric.model.operations.stream import AppendFrames, FrameInput
 from flowfabric.model.operations.timer import Purge
->>>>>>> /work/wt/.rx/src/flowfabric/storage/valkey/generated.py
+>>>>>>> /work/wt/.rx/src/flowfabric/storage/valkey/lua/generated.py
 from flowfabric.model.policy import Policy
 from flowfabric.model.state import FINAL_LIVES, Eligibility, Outcome, Phase, Public, public_state
 from flowfabric.model.transitions import ANY_ELIGIBILITY, ANY_OWNER, Transition
@@ -42,7 +42,7 @@ _COMMANDS: Final[tuple[type[Command[Any]], ...]] = (
 )  # fmt: skip
 """Those that have a fast path (operations/)."""
 
->>>>>>> /work/wt/.rx/src/flowfabric/storage/valkey/generated.py
+>>>>>>> /work/wt/.rx/src/flowfabric/storage/valkey/lua/generated.py
 
 def fields() -> dict[str, tuple[str, ...]]:
     """Return the fields of every form that Lua knows, in their places."""
@@ -55,7 +55,7 @@ def fields() -> dict[str, tuple[str, ...]]:
 <<<<<<< /work/wt/int/src/flowfabric/storage/valkey/generated.py
 =======
         Sight,
->>>>>>> /work/wt/.rx/src/flowfabric/storage/valkey/generated.py
+>>>>>>> /work/wt/.rx/src/flowfabric/storage/valkey/lua/generated.py
     ]
     named = {kind.__name__: kind.__struct_fields__ for kind in kinds}
     return named | {"Execution": (*PACKED, *HOT, *RARE, *FIXED)}
@@ -118,7 +118,7 @@ def _commands() -> list[type[Command[Any]]]:
     return sorted(changing, key=lambda kind: kind.__name__)
 =======
     return [*found, Policy]
->>>>>>> /work/wt/.rx/src/flowfabric/storage/valkey/generated.py
+>>>>>>> /work/wt/.rx/src/flowfabric/storage/valkey/lua/generated.py
 
 
 def _places(fields: tuple[str, ...]) -> dict[str, int]:
