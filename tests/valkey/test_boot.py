@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from flowfabric.model.errors import FlowFabricError, StoreBusy, StoreUnusable, Unreachable
-from flowfabric.storage.valkey import ValkeyStore, boot, wire
-from flowfabric.storage.valkey.client import Client
-from flowfabric.storage.valkey.library import FOLDER
-from flowfabric.storage.valkey.patience import Patience
-from flowfabric.storage.valkey.servers import check_info
+from flowfabric.storage.valkey import ValkeyStore
+from flowfabric.storage.valkey.connection import wire
+from flowfabric.storage.valkey.connection.client import Client
+from flowfabric.storage.valkey.lua.library import FOLDER
+from flowfabric.storage.valkey.opening import boot
+from flowfabric.storage.valkey.opening.patience import Patience
+from flowfabric.storage.valkey.opening.servers import check_info
 from support.process import refused, started
 from support.proxy import proxy
 from support.serving import SECRET

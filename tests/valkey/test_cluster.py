@@ -21,7 +21,7 @@ from flowfabric.model.operations.timer import Purge
 from flowfabric.model.state import Public
 from flowfabric.storage import open_store
 from flowfabric.storage.valkey import ClusterStore, ValkeyStore, keys
-from flowfabric.storage.valkey.boot import CLUSTER_MARK, MARK, RIGHTS
+from flowfabric.storage.valkey.opening.boot import CLUSTER_MARK, MARK, RIGHTS
 from support.clock import ManualClock
 from support.driver import Driver, new_uuid
 from support.expect import refused

@@ -20,8 +20,8 @@ from flowfabric.model.operations.lease import Renew
 from flowfabric.model.operations.operate import ChangePriority, PriorityChanged, SetTags
 from flowfabric.model.operations.timer import MarkLeaseExpired
 from flowfabric.storage.valkey import ClusterStore, ValkeyStore
-from flowfabric.storage.valkey.client import Client
-from flowfabric.storage.valkey.library import VERSION
+from flowfabric.storage.valkey.connection.client import Client
+from flowfabric.storage.valkey.lua.library import VERSION
 from support.clock import ManualClock
 from support.driver import Driver, new_uuid
 from support.until import until
@@ -199,7 +199,7 @@ async def test_a_client_of_an_older_version_cannot_commit(
 ) -> None:
     execution_id = await general.create()
     monkeypatch.setattr("flowfabric.storage.valkey.unit.VERSION", VERSION - 1)
-    monkeypatch.setattr("flowfabric.storage.valkey.client.VERSION", VERSION - 1)
+    monkeypatch.setattr("flowfabric.storage.valkey.connection.client.VERSION", VERSION - 1)
     with pytest.raises(SchemaTooNew, match="this FlowFabric has"):
         await general.store.apply(ChangePriority(execution_id=execution_id, priority=3))
     assert await general.events(execution_id) == ["created"]

@@ -18,8 +18,8 @@ from flowfabric.model.operations.finish import Complete
 from flowfabric.storage.valkey import ValkeyStore, keys
 from flowfabric.storage.valkey.codec import BYTES, FORMS
 from flowfabric.storage.valkey.executions import FIXED, HOT, RARE
-from flowfabric.storage.valkey.generated import lua, tables
-from flowfabric.storage.valkey.library import FOLDER, VERSION, library, parts
+from flowfabric.storage.valkey.lua.generated import lua, tables
+from flowfabric.storage.valkey.lua.library import FOLDER, VERSION, library, parts
 from flowfabric.storage.valkey.operations import OPERATIONS
 from support.driver import Driver
 
@@ -78,7 +78,7 @@ async def test_an_error_of_the_server_names_file_and_line(ff: Driver) -> None:
 
 def test_the_library_can_be_written_to_disk(tmp_path: Path) -> None:
     target = tmp_path / "library.lua"
-    subprocess.run([sys.executable, "-m", "flowfabric.storage.valkey.library", target], check=True)
+    subprocess.run([sys.executable, "-m", "flowfabric.storage.valkey.lua.library", target], check=True)
     assert target.read_text(encoding="utf-8") == library().code
 
 

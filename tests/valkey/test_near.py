@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flowfabric.storage.valkey import near
-from flowfabric.storage.valkey.near import TooManyLocals
+from flowfabric.storage.valkey.lua import near
+from flowfabric.storage.valkey.lua.near import TooManyLocals
 
 
 def test_a_shared_name_is_declared_once_and_put_everywhere() -> None:

@@ -18,7 +18,7 @@ from flowfabric.model.ids import Partitions
 from flowfabric.model.operations.access_secret import ListKids
 from flowfabric.storage import open_store
 from flowfabric.storage.valkey import ValkeyStore, keys
-from flowfabric.storage.valkey.boot import FORMAT, REFERENCE
+from flowfabric.storage.valkey.opening.boot import FORMAT, REFERENCE
 from support.clock import ManualClock
 from support.driver import Driver
 from support.expect import refused

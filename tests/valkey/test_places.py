@@ -6,9 +6,10 @@ from functools import partial
 
 import pytest
 
-from flowfabric.storage.valkey import client, library
-from flowfabric.storage.valkey.generated import fields
-from flowfabric.storage.valkey.places import HOLDS, INSIDE, UnknownField, places
+from flowfabric.storage.valkey.connection import client
+from flowfabric.storage.valkey.lua import library
+from flowfabric.storage.valkey.lua.generated import fields
+from flowfabric.storage.valkey.lua.places import HOLDS, INSIDE, UnknownField, places
 from support.simulation import run_seed
 
 FORMS = {

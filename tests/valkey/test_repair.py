@@ -15,9 +15,9 @@ from flowfabric.model.operations.operate import SetTags
 from flowfabric.model.operations.read_list import ListExecutions
 from flowfabric.model.state import Public
 from flowfabric.storage.valkey import ValkeyStore, keys
-from flowfabric.storage.valkey.client import Client
-from flowfabric.storage.valkey.cluster import Cluster
-from flowfabric.storage.valkey.inspect import everything
+from flowfabric.storage.valkey.cluster.cluster import Cluster
+from flowfabric.storage.valkey.connection.client import Client
+from flowfabric.storage.valkey.upkeep.inspect import everything
 from support.clock import ManualClock
 from support.driver import Driver, new_uuid
 from support.scenes import ALL, STAGES

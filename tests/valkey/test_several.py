@@ -18,7 +18,7 @@ from flowfabric.model.operations.operate import SetTags
 from flowfabric.model.operations.step import PutStep
 from flowfabric.storage.base import Upkeep
 from flowfabric.storage.valkey import ValkeyStore
-from flowfabric.storage.valkey.several import MOST, MOST_BYTES, grouped, together
+from flowfabric.storage.valkey.connection.several import MOST, MOST_BYTES, grouped, together
 from support.driver import Driver, new_uuid
 
 

@@ -21,7 +21,7 @@ from flowfabric.model.operations.stream import AppendFrames, FrameInput, ReadSum
 from flowfabric.model.operations.timer import ExpireExecution, MarkLeaseExpired, PromoteDelayed, Purge
 from flowfabric.storage.memory import MemoryStore
 from flowfabric.storage.valkey import ValkeyStore, keys
-from flowfabric.storage.valkey.inspect import everything
+from flowfabric.storage.valkey.upkeep.inspect import everything
 from support.clock import ManualClock
 from support.driver import Driver, new_uuid
 from support.stores import half

@@ -12,7 +12,8 @@ from flowfabric.engine import waiting
 from flowfabric.engine.waiting import claim_when_ready
 from flowfabric.model.errors import StoreClosed, StoreUnusable, Unreachable
 from flowfabric.model.operations.claim import Claim, Claimed
-from flowfabric.storage.valkey import ValkeyStore, wakeups, wire
+from flowfabric.storage.valkey import ValkeyStore
+from flowfabric.storage.valkey.connection import wakeups, wire
 from support.clock import ManualClock
 from support.driver import Driver, new_uuid
 from support.until import listening, until

@@ -56,10 +56,10 @@ def run(given: argparse.Namespace) -> int:
 async def _valkey_format(url: str) -> tuple[int, int]:
     """Return the format of the data in Valkey, 0 if there are none, and the newest format."""
     # These modules need the driver.
-    from flowfabric.storage.valkey.boot import CLUSTER_MARK, FORMAT, MARK  # noqa: PLC0415
-    from flowfabric.storage.valkey.client import Client  # noqa: PLC0415
-    from flowfabric.storage.valkey.cluster import Cluster  # noqa: PLC0415
-    from flowfabric.storage.valkey.topology import is_cluster  # noqa: PLC0415
+    from flowfabric.storage.valkey.cluster.cluster import Cluster  # noqa: PLC0415
+    from flowfabric.storage.valkey.cluster.topology import is_cluster  # noqa: PLC0415
+    from flowfabric.storage.valkey.connection.client import Client  # noqa: PLC0415
+    from flowfabric.storage.valkey.opening.boot import CLUSTER_MARK, FORMAT, MARK  # noqa: PLC0415
 
     client, mark = (Cluster(url), CLUSTER_MARK) if is_cluster(url) else (Client(url), MARK)
     try:

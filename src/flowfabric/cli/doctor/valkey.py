@@ -10,7 +10,7 @@ from typing import Final
 from flowfabric.cli.doctor.finding import Finding, Verdict, check
 from flowfabric.storage.base import Commands
 from flowfabric.storage.valkey import ValkeyStore
-from flowfabric.storage.valkey.client import Client
+from flowfabric.storage.valkey.connection.client import Client
 
 MAX_SKEW_MS: Final = 1_000
 MAX_COMMANDS_PER_SECOND: Final = 50_000

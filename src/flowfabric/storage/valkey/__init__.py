@@ -1,10 +1,10 @@
-"""The store on Valkey: the same machine, in Lua, inside the server."""
+"""The store on Valkey, alone or a cluster: the machine decides here, and inside the server where speed matters."""
 
 from typing import Any
 
-from flowfabric.storage.valkey.cluster_store import ClusterStore
+from flowfabric.storage.valkey.cluster.store import ClusterStore
+from flowfabric.storage.valkey.cluster.topology import is_cluster
 from flowfabric.storage.valkey.store import ValkeyStore
-from flowfabric.storage.valkey.topology import is_cluster
 
 __all__ = ["ClusterStore", "ValkeyStore", "open_valkey"]
 

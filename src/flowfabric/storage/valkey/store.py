@@ -28,21 +28,21 @@ from flowfabric.model.machine.workspace import Workspace
 from flowfabric.model.operations.timer import Purge
 from flowfabric.storage.base import Clock, Dump, RepairReport
 from flowfabric.storage.store_base import StoreBase
-from flowfabric.storage.valkey import inspect
-from flowfabric.storage.valkey.boot import prepare
-from flowfabric.storage.valkey.client import Client
-from flowfabric.storage.valkey.cluster import Cluster
-from flowfabric.storage.valkey.faults import of_reply
+from flowfabric.storage.valkey.cluster.cluster import Cluster
+from flowfabric.storage.valkey.connection.client import Client
+from flowfabric.storage.valkey.connection.faults import of_reply
+from flowfabric.storage.valkey.connection.wakeups import Wakeups
+from flowfabric.storage.valkey.connection.wire import CALL_SECONDS
 from flowfabric.storage.valkey.keys import SINGLE, Layout
 from flowfabric.storage.valkey.load import Loader
-from flowfabric.storage.valkey.mending import Mender
+from flowfabric.storage.valkey.opening.boot import prepare
+from flowfabric.storage.valkey.opening.patience import Patience
 from flowfabric.storage.valkey.operations import Call, fast_call
-from flowfabric.storage.valkey.patience import Patience
 from flowfabric.storage.valkey.requests import EACH, NAMES, PAUSE, Gathered, Plan, Request
 from flowfabric.storage.valkey.sight import EVERYTHING, Sight
 from flowfabric.storage.valkey.unit import Unit
-from flowfabric.storage.valkey.wakeups import Wakeups
-from flowfabric.storage.valkey.wire import CALL_SECONDS
+from flowfabric.storage.valkey.upkeep import inspect
+from flowfabric.storage.valkey.upkeep.mending import Mender
 from flowfabric.storage.wake import Listener
 
 R = TypeVar("R")

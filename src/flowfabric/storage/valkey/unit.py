@@ -17,8 +17,8 @@ from flowfabric.model.machine.workspace import Workspace
 from flowfabric.model.operations.timer import Purge
 from flowfabric.storage.base import Clock
 from flowfabric.storage.valkey.keys import Layout
-from flowfabric.storage.valkey.library import VERSION
 from flowfabric.storage.valkey.load import Loader
+from flowfabric.storage.valkey.lua.library import VERSION
 from flowfabric.storage.valkey.requests import EACH, PAUSE, Gathered, Plan, Request
 from flowfabric.storage.valkey.save import Reads, Saver
 from flowfabric.storage.valkey.sight import EVERYTHING, Sight

@@ -18,12 +18,13 @@ from flowfabric.model.errors import (
     Unreachable,
 )
 from flowfabric.model.ids import Partitions
-from flowfabric.storage.valkey import keys, library
-from flowfabric.storage.valkey.client import Client, refuse_library
-from flowfabric.storage.valkey.cluster import Cluster
-from flowfabric.storage.valkey.faults import NO_FUNCTION, of_reply
-from flowfabric.storage.valkey.patience import Patience
-from flowfabric.storage.valkey.servers import check_server
+from flowfabric.storage.valkey import keys
+from flowfabric.storage.valkey.cluster.cluster import Cluster
+from flowfabric.storage.valkey.connection.client import Client, refuse_library
+from flowfabric.storage.valkey.connection.faults import NO_FUNCTION, of_reply
+from flowfabric.storage.valkey.lua import library
+from flowfabric.storage.valkey.opening.patience import Patience
+from flowfabric.storage.valkey.opening.servers import check_server
 
 MARKER: Final = "flowfabric-python"
 FORMAT: Final = 6

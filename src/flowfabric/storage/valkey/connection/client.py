@@ -10,11 +10,11 @@ from libvalkey import ReplyError
 
 from flowfabric.model.errors import FlowFabricError, SchemaTooNew, StoreClosed, StoreUnusable
 from flowfabric.storage.resolve import without_password
-from flowfabric.storage.valkey.confirm import ConfirmedWire
-from flowfabric.storage.valkey.faults import LEAVE, NO_FUNCTION, first_word, of_reply
+from flowfabric.storage.valkey.connection.confirm import ConfirmedWire
+from flowfabric.storage.valkey.connection.faults import LEAVE, NO_FUNCTION, first_word, of_reply
+from flowfabric.storage.valkey.connection.wire import CALL_SECONDS, Future, Wire, dial, pool_of
 from flowfabric.storage.valkey.keys import PREFIX
-from flowfabric.storage.valkey.library import VERSION, library
-from flowfabric.storage.valkey.wire import CALL_SECONDS, Future, Wire, dial, pool_of
+from flowfabric.storage.valkey.lua.library import VERSION, library
 
 Arguments = tuple[Any, ...]
 LOADS: Final = 3

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from flowfabric.model.errors import StoreBusy
-from flowfabric.storage.valkey.cluster import Cluster, raised
+from flowfabric.storage.valkey.cluster.cluster import Cluster, raised
 from flowfabric.storage.valkey.keys import KEYRING, LANES, Layout
 
 TRIES: Final = 16

@@ -24,18 +24,18 @@ from flowfabric.model.policy import parse_policy
 from flowfabric.model.presence import presence_key
 from flowfabric.storage.base import Clock
 from flowfabric.storage.valkey import lists
-from flowfabric.storage.valkey.boot import prepare_cluster
-from flowfabric.storage.valkey.claiming import Claimer, ClaimPart
-from flowfabric.storage.valkey.client import Client
-from flowfabric.storage.valkey.cluster import Cluster, raised
-from flowfabric.storage.valkey.copies import spread
-from flowfabric.storage.valkey.following import Following
-from flowfabric.storage.valkey.hints import Hints, Note
+from flowfabric.storage.valkey.cluster.claiming import Claimer, ClaimPart
+from flowfabric.storage.valkey.cluster.cluster import Cluster, raised
+from flowfabric.storage.valkey.cluster.copies import spread
+from flowfabric.storage.valkey.cluster.following import Following
+from flowfabric.storage.valkey.cluster.hints import Hints, Note
+from flowfabric.storage.valkey.connection.client import Client
 from flowfabric.storage.valkey.keys import Layout
+from flowfabric.storage.valkey.opening.boot import prepare_cluster
+from flowfabric.storage.valkey.opening.patience import Patience
 from flowfabric.storage.valkey.operations import Call, pack_fields
 from flowfabric.storage.valkey.operations.claim import claim_call
 from flowfabric.storage.valkey.operations.create import Reserved
-from flowfabric.storage.valkey.patience import Patience
 from flowfabric.storage.valkey.requests import EACH, NAMES, PAUSE, Gathered, Request
 from flowfabric.storage.valkey.store import Turn, ValkeyStore, Way, read_answer
 

@@ -13,11 +13,11 @@ from libvalkey import ReplyError
 from msgspec import Struct
 
 from flowfabric.model.errors import FlowFabricError, StoreClosed, Unreachable
-from flowfabric.storage.valkey.client import Client
-from flowfabric.storage.valkey.cluster import Cluster
-from flowfabric.storage.valkey.faults import of_reply
+from flowfabric.storage.valkey.cluster.cluster import Cluster
+from flowfabric.storage.valkey.connection.client import Client
+from flowfabric.storage.valkey.connection.faults import of_reply
+from flowfabric.storage.valkey.connection.wire import CONNECT_SECONDS, Future, Wire, dial
 from flowfabric.storage.valkey.keys import CHANNEL
-from flowfabric.storage.valkey.wire import CONNECT_SECONDS, Future, Wire, dial
 from flowfabric.storage.wake import EVERYTHING, Hub, Listener, of
 
 BEAT_SECONDS: Final = 5.0

@@ -12,8 +12,8 @@ from typing import Any, Final
 from libvalkey import ReplyError
 
 from flowfabric.model.errors import Unreachable, Unreplicated
+from flowfabric.storage.valkey.connection.wire import CALL_SECONDS, Future, Wire
 from flowfabric.storage.valkey.keys import PREFIX
-from flowfabric.storage.valkey.wire import CALL_SECONDS, Future, Wire
 
 WAIT_MS: Final = 1_000
 """How long replicas may take."""

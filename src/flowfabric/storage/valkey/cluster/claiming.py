@@ -19,8 +19,8 @@ from flowfabric.model.command import Command
 from flowfabric.model.ids import NEXT, mint
 from flowfabric.model.operations.claim import Claim, Claimed, Task
 from flowfabric.model.operations.lease import Release
-from flowfabric.storage.valkey.cluster import Cluster, raised
-from flowfabric.storage.valkey.hints import Head, Hints, Note
+from flowfabric.storage.valkey.cluster.cluster import Cluster, raised
+from flowfabric.storage.valkey.cluster.hints import Head, Hints, Note
 from flowfabric.storage.valkey.keys import Layout
 from flowfabric.storage.valkey.operations import pack_fields
 from flowfabric.storage.valkey.sight import Sight

@@ -20,8 +20,8 @@ from valkey.exceptions import ValkeyError
 
 from flowfabric.model.errors import StoreUnusable, Unreachable
 from flowfabric.storage.resolve import without_password
-from flowfabric.storage.valkey.faults import NotAsked, of_connecting
-from flowfabric.storage.valkey.several import Arguments, grouped, together
+from flowfabric.storage.valkey.connection.faults import NotAsked, of_connecting
+from flowfabric.storage.valkey.connection.several import Arguments, grouped, together
 
 CONNECT_SECONDS: Final = 5.0
 """For all that happens until a connection can be used: name, TCP, TLS, password, database."""

@@ -25,7 +25,7 @@ from flowfabric.model.errors import (
     StoreUnusable,
     Unreachable,
 )
-from flowfabric.storage.valkey.library import source_of
+from flowfabric.storage.valkey.lua.library import source_of
 
 NO_FUNCTION: Final = "ERR Function not found"
 REDIRECTS: Final = frozenset({"MOVED", "ASK"})

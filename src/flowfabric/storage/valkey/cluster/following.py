@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from typing import Final
 
-from flowfabric.storage.valkey.hints import Hints
-from flowfabric.storage.valkey.wakeups import Wakeups
+from flowfabric.storage.valkey.cluster.hints import Hints
+from flowfabric.storage.valkey.connection.wakeups import Wakeups
 
 IDLE_SECONDS: Final = 60.0
 """How long a lane that nobody claims from any more is followed."""

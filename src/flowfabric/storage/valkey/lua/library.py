@@ -13,10 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from flowfabric.storage.valkey.generated import default_texts, fields, tables
-from flowfabric.storage.valkey.near import SELDOM, defined, near
-from flowfabric.storage.valkey.packing import functions
-from flowfabric.storage.valkey.places import INSIDE, places, written_out
+from flowfabric.storage.valkey.lua.generated import default_texts, fields, tables
+from flowfabric.storage.valkey.lua.near import SELDOM, defined, near
+from flowfabric.storage.valkey.lua.packing import functions
+from flowfabric.storage.valkey.lua.places import INSIDE, places, written_out
 
 NAME: Final = "flowfabric"
 VERSION: Final = 2
@@ -25,7 +25,7 @@ VERSION: Final = 2
 It is raised whenever an older program must not go on beside a newer one: when records get fields that it would drop, or
 the machine decides something else. An older program can neither replace a newer library nor commit through it."""
 
-FOLDER: Final = Path(__file__).parent / "lua"
+FOLDER: Final = Path(__file__).parent
 
 
 _QUIET: Final = re.compile(r"(?<!function )ff\.quiet\((\w+)\)")
@@ -88,5 +88,5 @@ def _base_first(paths: list[Path]) -> list[Path]:
     return sorted(paths, key=lambda path: path.stem not in {"run", "records"})
 
 
-if __name__ == "__main__":  # python -m flowfabric.storage.valkey.library PATH
+if __name__ == "__main__":  # python -m flowfabric.storage.valkey.lua.library PATH
     Path(sys.argv[1]).write_text(library().code, encoding="utf-8")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from flowfabric.model.errors import StoreBusy, StoreUnusable, Unreachable
-from flowfabric.storage.valkey.client import Client
+from flowfabric.storage.valkey.connection.client import Client
 
 OLDEST: Final = (7, 2)
 PROBE_SECONDS: Final = 2.0

@@ -16,11 +16,11 @@ from valkey.asyncio.connection import ConnectionPool
 
 from flowfabric.model.errors import FlowFabricError, StoreBusy, StoreClosed
 from flowfabric.storage.resolve import without_password
-from flowfabric.storage.valkey.client import Arguments, Client
-from flowfabric.storage.valkey.faults import NotAsked, Redirected
-from flowfabric.storage.valkey.servers import check_server
-from flowfabric.storage.valkey.topology import Slots, beside, servers_of
-from flowfabric.storage.valkey.wire import CALL_SECONDS
+from flowfabric.storage.valkey.cluster.topology import Slots, beside, servers_of
+from flowfabric.storage.valkey.connection.client import Arguments, Client
+from flowfabric.storage.valkey.connection.faults import NotAsked, Redirected
+from flowfabric.storage.valkey.connection.wire import CALL_SECONDS
+from flowfabric.storage.valkey.opening.servers import check_server
 
 PATIENCE_SECONDS: Final = 5.0
 """How long calls wait for a slot that nobody serves, or that is on its way."""

@@ -1,0 +1,1 @@
+"""The way to a server: connections, replies, errors, wake-ups."""

@@ -1,0 +1,1 @@
+"""The Lua library, and how it is built."""

@@ -1,0 +1,1 @@
+"""What happens when a store is opened."""
