@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from support.stores import STORES
+from support.stores import GENERAL, STORES
 
 ROOT = Path(__file__).parents[2]
 COPIED = ("src", "tests", "tools", "docs", "pyproject.toml")
@@ -75,7 +75,7 @@ def test_an_operation_added_by_the_recipe_works_everywhere(tmp_path: Path) -> No
     (suite,) = (path for path in added if path.startswith("tests/"))
     tests = re.findall(r"^async def (test_\w+)", added[suite], re.MULTILINE)
     shown = run(tmp_path, "pytest", "-q", "-p", "no:cacheprovider", suite, "-k", " or ".join(tests))
-    assert f"{len(tests) * (len(STORES) + 1)} passed" in shown
+    assert f"{len(tests) * (len(STORES) + len(GENERAL) + 1)} passed" in shown
 
     run(tmp_path, "tools.generate_docs")
     assert "RemoveTags" in (tmp_path / "docs/reference/operations.md").read_text(encoding="utf-8")
