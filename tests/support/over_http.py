@@ -24,7 +24,7 @@ from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.ids import Partitions
 from flowfabric.model.records import Execution
 from flowfabric.server.http.listener import _Http
-from flowfabric.server.http.transport import Limits, protocol_with
+from flowfabric.server.http.transport import TransportLimits, protocol_with
 from flowfabric.server.server import Server
 from flowfabric.storage.base import Dump, RepairReport, Subscription, Upkeep
 from flowfabric.storage.sqlite import SqliteStore
@@ -117,7 +117,7 @@ async def served(store: Upkeep, port: int = 0, **options: Any) -> AsyncIterator[
     listener.bind(("127.0.0.1", port))
     config = uvicorn.Config(
         server.app,
-        http=protocol_with(Limits(), server.unread),
+        http=protocol_with(TransportLimits(), server.unread),
         ws="none",
         lifespan="off",
         log_config=None,

@@ -18,7 +18,7 @@ from flowfabric.model.errors import FlowFabricError, StoreClosed
 from flowfabric.server.access.fences import line_without_fence
 from flowfabric.server.access.revocation import Revocation
 from flowfabric.server.access.roles import Principal
-from flowfabric.server.http.call import Stopping
+from flowfabric.server.http.call import ServerStopping
 from flowfabric.server.live.sse import message
 from flowfabric.storage.base import Upkeep
 from flowfabric.wire.errors import HttpError
@@ -113,7 +113,7 @@ class Live:
 
     def _check_room(self, seat: Seat) -> None:
         if self.stopping.is_set():
-            raise Stopping
+            raise ServerStopping
         for pool, wanted, taken, of_token, in_all in (
             ("sse calls", 1, self._open, self.limit_of_token, self.limit),
             ("topics of wake-ups", seat.topics, self._topics, MAX_TOPICS_OF_TOKEN, MAX_TOPICS),
