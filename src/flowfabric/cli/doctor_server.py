@@ -11,7 +11,7 @@ import flowfabric
 from flowfabric.cli.desk import token_for
 from flowfabric.cli.findings import Finding, Verdict, judged
 from flowfabric.client.address import read_address
-from flowfabric.client.transport import Limits, Request, Transport
+from flowfabric.client.transport import HttpRequest, Limits, Transport
 from flowfabric.model.times import span
 
 SKEW_MS: Final = 1_000
@@ -23,10 +23,10 @@ async def examine(url: str) -> list[Finding]:
     transport = Transport(address, Limits(tries=3))
     try:
         await transport.send(
-            Request(method="GET", path="/livez", safe=True)
+            HttpRequest(method="GET", path="/livez", safe=True)
         )  # so that connecting is not timed
         asked = time.time()
-        reply = await transport.send(Request(method="GET", path="/v1/stats", safe=True))
+        reply = await transport.send(HttpRequest(method="GET", path="/v1/stats", safe=True))
         stats = msgspec.json.decode(reply.body)
         clock = _clock(int(stats.get("now", 0)), asked)
     finally:

@@ -22,7 +22,7 @@ from flowfabric.model.records import Execution, Worker
 from flowfabric.model.state import Public
 from flowfabric.model.times import since, span
 from flowfabric.storage.base import Commands
-from flowfabric.wire.views import Summary, WaitpointOfDetail
+from flowfabric.wire.views import SummaryView, WaitpointOfDetail
 from flowfabric.worker.steps import SLEEPING
 
 LOOK_SECONDS: Final = 1.0
@@ -107,7 +107,7 @@ async def _live(desk: Desk, question: ListExecutions) -> int:
 
 async def _show(desk: Desk, runs: tuple[Execution, ...]) -> None:
     if desk.json:
-        desk.screen.json([Summary.of(run) for run in runs])
+        desk.screen.json([SummaryView.of(run) for run in runs])
         return
     now, queues = desk.now(), await queues_of(desk.store, runs)
     desk.screen.table(

@@ -27,7 +27,7 @@ from flowfabric.model.records import Attempt, Execution, Payload, Result, Suspen
 from flowfabric.model.state import Blocking, Public
 from flowfabric.model.times import moment, since, span
 from flowfabric.wire.payload import shown
-from flowfabric.wire.views import AttemptView, StateVector, Summary, WaitpointOfDetail
+from flowfabric.wire.views import AttemptView, StateVector, SummaryView, WaitpointOfDetail
 
 _REASONS: Final = ("failure_reason", "failure_category", "cancellation_reason", "progress_message")
 LONG: Final = 200
@@ -97,7 +97,7 @@ def plain(value: Any) -> Any:
 def _document(found: Everything) -> dict[str, Any]:
     run = found.described.run
     result = found.result
-    head: dict[str, Any] = Summary.of(run).to_dict()
+    head: dict[str, Any] = SummaryView.of(run).to_dict()
     return (
         head
         | {

@@ -7,11 +7,10 @@ from typing import Annotated, Any, Final
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from flowfabric.model.command import Fence
-from flowfabric.model.contracts.wait_results import wait_signal
 from flowfabric.model.limits import DEFAULT_LEASE_TTL_MS
 from flowfabric.model.operations.claim import Claim, Claimed, Resume, Task
 from flowfabric.model.views import StepView
-from flowfabric.model.wait_result import WaitSignal
+from flowfabric.model.wait_result import WaitSignal, wait_signal
 from flowfabric.wire import payload
 from flowfabric.wire.answers import View, decoded
 from flowfabric.wire.fields import Body, Integer

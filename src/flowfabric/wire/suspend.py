@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 from msgspec import UNSET, Raw, UnsetType
 
 from flowfabric.model.conditions import OPERATOR_ONLY, TIMEOUT_ONLY, Condition, Node
-from flowfabric.model.contracts.wait_results import wait_signal
 from flowfabric.model.errors import invalid
 from flowfabric.model.operations.suspend import Binding, SatisfiedAtOnce, Suspend, Suspended
 from flowfabric.model.operations.suspend_resume import Resumed, ResumeExecution
@@ -20,7 +19,7 @@ from flowfabric.model.operations.suspend_waitpoint import (
     WaitpointClosed,
     WaitpointCreated,
 )
-from flowfabric.model.wait_result import WaitSignal
+from flowfabric.model.wait_result import WaitSignal, wait_signal
 from flowfabric.wire.answers import View, one_of
 from flowfabric.wire.examples import FENCE, LEASE, WAITPOINT
 from flowfabric.wire.fields import U64, Body, HolderBody, Integer, Ms, Uuid
