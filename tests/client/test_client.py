@@ -11,7 +11,7 @@ from flowfabric import open_store
 from flowfabric.client import HttpClient
 from flowfabric.client import batches as batching
 from flowfabric.client import client as client_module
-from flowfabric.client.transport import Reply, Request
+from flowfabric.client.transport import HttpReply, HttpRequest
 from flowfabric.engine import claim_when_ready, tail_when_ready, wait_until_ended
 from flowfabric.model.errors import FlowFabricError, Unauthorized
 from flowfabric.model.ids import Partitions, spread
@@ -63,7 +63,7 @@ async def test_many_submissions_are_few_calls(
     sent: list[str] = []
     send = side.client._transport.send
 
-    async def note(request: Request) -> Reply:
+    async def note(request: HttpRequest) -> HttpReply:
         sent.append(request.path)
         return await send(request)
 
@@ -135,7 +135,7 @@ async def test_a_claimer_that_goes_away_leaves_no_lease(
     execution_id = await ff.create()
     send, answered = side.client._transport.send, asyncio.Event()
 
-    async def too_late(request: Request) -> Reply:
+    async def too_late(request: HttpRequest) -> HttpReply:
         await send(request)
         monkeypatch.setattr(side.client._transport, "send", send)
         answered.set()

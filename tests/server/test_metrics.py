@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from flowfabric.server.observe import metrics as module
-from flowfabric.server.observe.metrics import Metrics
+from flowfabric.server.observe.metrics import ServerMetrics
 from flowfabric.server.server import Server
 from flowfabric.server.settings import Settings
 from flowfabric.storage.memory import MemoryStore
@@ -129,7 +129,7 @@ async def test_a_caller_may_bring_a_registry(serve: Serve) -> None:
 
 def test_lanes_beyond_a_number_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_LANES", 2)
-    counted = Metrics()
+    counted = ServerMetrics()
     counted.claimed(("a", "b", "c", "d"), 0.1)
     lanes = {sample.labels["lane"] for family in counted.registry.collect() for sample in family.samples
              if "lane" in sample.labels}  # fmt: skip
@@ -138,7 +138,7 @@ def test_lanes_beyond_a_number_are_counted_together(monkeypatch: pytest.MonkeyPa
 
 def test_old_work_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "REMEMBERED", 2)
-    counted = Metrics()
+    counted = ServerMetrics()
     for name in "abc":
         counted.remember(name, "lane")
     assert list(counted._lane_of) == ["b", "c"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flowfabric.server.http.call import Answer, Call
+from flowfabric.server.http.call import Response, ServerCall
 from flowfabric.server.http.gate import Gate
 from flowfabric.server.http.openapi import document
 from support.server import Api
@@ -58,24 +58,24 @@ async def test_identity_is_no_compression(api: Api) -> None:
     assert reply.status == 201
 
 
-async def broken(_: Call) -> Answer:
+async def broken(_: ServerCall) -> Response:
     """Answer with what no JSON holds."""
-    return Answer({"text": "\ud800"})
+    return Response({"text": "\ud800"})
 
 
-async def odd_header(_: Call) -> Answer:
+async def odd_header(_: ServerCall) -> Response:
     """Answer with a header that cannot be sent."""
-    return Answer({}, headers=(("x-odd", "a\r\nb"),))
+    return Response({}, headers=(("x-odd", "a\r\nb"),))
 
 
-async def broken_off(_: Call) -> Answer:
+async def broken_off(_: ServerCall) -> Response:
     """Begin an answer and fail."""
 
     async def pieces() -> AsyncGenerator[bytes, None]:
         yield b"[1,"
         raise RuntimeError("no more")
 
-    return Answer(pieces=pieces())
+    return Response(pieces=pieces())
 
 
 def replace_handler(api: Api, monkeypatch: pytest.MonkeyPatch, handler: Any) -> None:

@@ -22,7 +22,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from flowfabric.logs import JsonLines
 from flowfabric.model.errors import StoreUnusable
 from flowfabric.server.observe.telemetry import tracing_from, wanted
-from flowfabric.server.observe.tracing import Tracing, span_name
+from flowfabric.server.observe.tracing import ServerTracing, span_name
 from flowfabric.server.server import Server
 from flowfabric.storage.extras import install_command
 from support.process import started
@@ -44,7 +44,7 @@ class Seen:
         self._exporter = InMemorySpanExporter()
         provider = TracerProvider()
         provider.add_span_processor(SimpleSpanProcessor(self._exporter))
-        self.tracing = Tracing(provider)
+        self.tracing = ServerTracing(provider)
         self.api: Api
 
     async def spans(self, name: str, count: int = 1) -> list[ReadableSpan]:

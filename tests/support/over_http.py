@@ -25,7 +25,7 @@ from flowfabric.model.operations.claim import Claim, Claimed
 from flowfabric.model.operations.stream import StreamPage, TailStream
 from flowfabric.model.records import Execution
 from flowfabric.server.http.listener import _Http
-from flowfabric.server.http.transport import Limits, protocol_with
+from flowfabric.server.http.transport import TransportLimits, protocol_with
 from flowfabric.server.server import Server
 from flowfabric.storage.base import Dump, RepairReport, StoreTraits, Subscription, Upkeep
 from flowfabric.storage.sqlite import SqliteStore
@@ -122,7 +122,7 @@ async def served(store: Upkeep, port: int = 0, **options: Any) -> AsyncIterator[
     listener.bind(("127.0.0.1", port))
     config = uvicorn.Config(
         server.app,
-        http=protocol_with(Limits(), server.unread),
+        http=protocol_with(TransportLimits(), server.unread),
         ws="none",
         lifespan="off",
         log_config=None,

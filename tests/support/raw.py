@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from flowfabric.server.http import listener, transport
-from flowfabric.server.http.transport import Limits
+from flowfabric.server.http.transport import TransportLimits
 from flowfabric.server.server import Server
 from flowfabric.server.settings import Settings
 from flowfabric.storage import open_store
@@ -85,7 +85,7 @@ async def raw_servers(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RawServe
 
         async def start(*, keep_alive: float = 75, settings: Settings | None = None, **limits: Any) -> Door:
             monkeypatch.setattr(listener, "KEEP_ALIVE_SECONDS", keep_alive)
-            monkeypatch.setattr(listener, "Limits", lambda **given: Limits(**{**given, **limits}))
+            monkeypatch.setattr(listener, "Limits", lambda **given: TransportLimits(**{**given, **limits}))
             chosen = settings or Settings(listen=("127.0.0.1", 0))
             store = await open_store(":memory:")
             stack.push_async_callback(store.close)

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from flowfabric.client.failures import told_failure
-from flowfabric.client.transport import Request, Transport
+from flowfabric.client.transport import HttpRequest, Transport
 from flowfabric.model.command import Command
 from flowfabric.model.operations.create import CreateExecution
 from flowfabric.model.operations.lease import Renew, Renewed
@@ -112,5 +112,5 @@ async def _renew(transport: Transport, commands: Sequence[Any]) -> list[Any]:
     return [told_failure(told, 409) if "error" in told else Renewed(told["expires_at"]) for told in results]
 
 
-def _request(route: Route, path: str, body: Struct) -> Request:
-    return Request(method=route.method, path=path, body=msgspec.json.encode(body), safe=True)
+def _request(route: Route, path: str, body: Struct) -> HttpRequest:
+    return HttpRequest(method=route.method, path=path, body=msgspec.json.encode(body), safe=True)

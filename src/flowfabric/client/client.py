@@ -17,9 +17,9 @@ from flowfabric.client.failures import UNEXPLAINED
 from flowfabric.client.inside import Inside
 from flowfabric.client.reading import read_frames
 from flowfabric.client.requests import answer_type, not_offered, question_request, request_of
-from flowfabric.client.transport import Limits, Request, Transport
+from flowfabric.client.transport import HttpRequest, Limits, Transport
 from flowfabric.client.waiting import give_back, within
-from flowfabric.client.wakeups import Wakeups
+from flowfabric.client.wakeups import WakeupStreams
 from flowfabric.model.command import Command, ExecutionCommand, Question
 from flowfabric.model.errors import (
     Conflict,
@@ -61,7 +61,7 @@ class HttpClient(Inside):
         self._address = address
         self._partitions = partitions
         self._transport = transport
-        self._wakeups = Wakeups(transport)
+        self._wakeups = WakeupStreams(transport)
         self._background: set[asyncio.Task[None]] = set()
 
     @classmethod
@@ -193,7 +193,9 @@ class HttpClient(Inside):
         async def ask(left_ms: int) -> Execution:
             query = {"timeout_ms": str(left_ms)}
             await self._transport.send(
-                Request(method=WAIT.method, path=path, query=query, safe=True, wait_seconds=left_ms / 1000)
+                HttpRequest(
+                    method=WAIT.method, path=path, query=query, safe=True, wait_seconds=left_ms / 1000
+                )
             )
             return await self.read(question)
 
@@ -205,7 +207,7 @@ class HttpClient(Inside):
             None, link.signal_names, link.expires_in_ms or None, link.expires_at or None,
             link.source_identity or None, link.link_id or None,
         )  # fmt: skip
-        request = Request(
+        request = HttpRequest(
             method=CREATE_LINK.method, path=CREATE_LINK.write_path(link), body=msgspec.json.encode(body),
             safe=CREATE_LINK.safe(link),
         )  # fmt: skip
@@ -229,7 +231,7 @@ class HttpClient(Inside):
             return await self.read(cast("Question[Any]", command))
         return await self._send(command, request_of(command))
 
-    async def _send(self, command: Command[Any], request: Request) -> Any:
+    async def _send(self, command: Command[Any], request: HttpRequest) -> Any:
         return routes_by_command()[type(command)].read_answer(command, await self._transport.send(request))
 
     async def _ask(self, question: Question[Any], wait_seconds: float = 0.0, **more: str) -> Any:
@@ -255,7 +257,7 @@ async def _stats(transport: Transport) -> dict[str, Any]:
     """Ask a server about itself; what answers otherwise than ours do is another program."""
     foreign = "something answers there, but it is no FlowFabric server; check host and port of the URL"
     try:
-        reply = await transport.send(Request(method=STATS.method, path=STATS.path, safe=True))
+        reply = await transport.send(HttpRequest(method=STATS.method, path=STATS.path, safe=True))
         stats = msgspec.json.decode(reply.body)
     except (NotFound, InvalidInput, Conflict, ValueError, RecursionError) as error:
         raise StoreUnusable(foreign) from error

@@ -9,7 +9,7 @@ from typing import Any, Final, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
-from flowfabric.client.transport import Request
+from flowfabric.client.transport import HttpRequest
 from flowfabric.model.command import Command, Question
 from flowfabric.model.errors import NotOffered
 from flowfabric.model.operations import access, access_secret, claim, lane, operate, timer
@@ -51,13 +51,13 @@ def not_offered(command: Command[Any]) -> NotOffered:
     return NotOffered(f"{type(command).__name__} is not offered over HTTP: {remedy}")
 
 
-def request_of(command: Command[Any], wait_seconds: float = 0.0, **more: Any) -> Request:
+def request_of(command: Command[Any], wait_seconds: float = 0.0, **more: Any) -> HttpRequest:
     """Write the request of a command; `more` are fields of its body."""
     route = routes_by_command()[type(command)]
     body = None
     if route.body is not None:
         body = msgspec.json.encode(route.write_form(command, route.body, more))
-    return Request(
+    return HttpRequest(
         method=route.method, path=route.write_path(command), body=body,
         query={} if route.query is None else _texts(route.write_form(command, route.query, {})),
         safe=route.safe(command), actor=command.actor, wait_seconds=wait_seconds,
@@ -69,7 +69,7 @@ def _texts(query: Struct) -> dict[str, str]:
     return {name: "true" if value is True else str(value) for name, value in values if value}
 
 
-def question_request(question: Question[Any], wait_seconds: float = 0.0, **more: str) -> Request:
+def question_request(question: Question[Any], wait_seconds: float = 0.0, **more: str) -> HttpRequest:
     """Write the request of a question: what its path does not say goes along as JSON."""
     route = routes_by_question()[type(question)]
     kind = type(question)
@@ -81,7 +81,7 @@ def question_request(question: Question[Any], wait_seconds: float = 0.0, **more:
         if name not in named and getattr(question, name) != defaults.get(name)
     }
     text = msgspec.json.encode({kind.__name__: fields}).decode()
-    return Request(
+    return HttpRequest(
         method=route.method, path=route.write_path(question), query={"question": text, **more}, accept=RECORD,
         safe=True, wait_seconds=wait_seconds,
     )  # fmt: skip

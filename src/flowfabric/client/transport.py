@@ -50,7 +50,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     """After which a live stream without any sign of life counts as broken; servers send one every 15 s."""
 
 
-class Request(Struct, frozen=True, kw_only=True):
+class HttpRequest(Struct, frozen=True, kw_only=True):
     """One call: what is sent, and whether the server knows a repeat of it."""
 
     method: str
@@ -67,7 +67,7 @@ class Request(Struct, frozen=True, kw_only=True):
     """How long the server was asked to wait."""
 
 
-class Reply(Struct, frozen=True):
+class HttpReply(Struct, frozen=True):
     """What came back from a call that succeeded."""
 
     status: int
@@ -105,14 +105,14 @@ class Transport:
             self._streams = _open(self._address, self.limits, 0)
         return self._streams
 
-    def url(self, request: Request) -> Any:
+    def url(self, request: HttpRequest) -> Any:
         """Return where a request goes; the path is sent as it is."""
         from yarl import URL  # noqa: PLC0415 - comes with aiohttp, which is optional
 
         url = URL(self._address.base + request.path, encoded=True)
         return url.with_query(dict(request.query)) if request.query else url
 
-    async def send(self, request: Request) -> Reply:
+    async def send(self, request: HttpRequest) -> HttpReply:
         """Send a request, and again where that is safe and the error says that it may help."""
         for turn in range(1, self.limits.tries):
             try:
@@ -142,7 +142,7 @@ class Transport:
         pause: float = retry_after + longest * (0.5 + self._chance() / 2)
         return pause
 
-    async def _once(self, request: Request) -> Reply:
+    async def _once(self, request: HttpRequest) -> HttpReply:
         import aiohttp  # noqa: PLC0415 - optional
 
         session = self.session()
@@ -164,7 +164,7 @@ class Transport:
             again = again and request.safe
         raise _Failed(refusal, again=again, retry_after=pause)
 
-    async def _exchange(self, session: aiohttp.ClientSession, request: Request) -> Reply:
+    async def _exchange(self, session: aiohttp.ClientSession, request: HttpRequest) -> HttpReply:
         headers = {"Accept": request.accept}
         data = io.BytesIO(request.body) if request.body is not None else None
         if request.body is not None:
@@ -180,7 +180,7 @@ class Transport:
             if len(body) > MAX_ANSWER_BYTES:
                 response.close()
                 raise Unreachable(f"the answer is larger than {MAX_ANSWER_BYTES} bytes; ask for less at once")
-            return Reply(response.status, response.headers, body)
+            return HttpReply(response.status, response.headers, body)
 
 
 class _Failed(Exception):
@@ -193,7 +193,7 @@ class _Failed(Exception):
         self.retry_after = retry_after
 
 
-def _retry_after(reply: Reply) -> float:
+def _retry_after(reply: HttpReply) -> float:
     text = reply.headers.get("Retry-After", "")
     return float(text) if text.isascii() and text.isdigit() else 0.0
 

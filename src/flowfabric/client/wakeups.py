@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from flowfabric.client.failures import failure
-from flowfabric.client.transport import Request, Transport
+from flowfabric.client.transport import HttpRequest, Transport
 from flowfabric.model.errors import FlowFabricError, NotOffered, Unreachable
 from flowfabric.storage.wake import Listener
 
@@ -33,7 +33,7 @@ log = logging.getLogger("flowfabric.client")
 class _Line:
     """One stream and the topics that it carries."""
 
-    def __init__(self, owner: Wakeups, topics: frozenset[str]) -> None:
+    def __init__(self, owner: WakeupStreams, topics: frozenset[str]) -> None:
         self.topics = topics
         self._owner = owner
         self.listening: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -75,7 +75,7 @@ class _Line:
             self.listening.exception()
 
 
-class Wakeups:
+class WakeupStreams:
     """Who listens to what in this process, and the streams that tell."""
 
     def __init__(self, transport: Transport) -> None:
@@ -175,7 +175,7 @@ class Wakeups:
         """Open a stream and return its messages until it ends."""
         import aiohttp  # noqa: PLC0415 - optional
 
-        request = Request(method="POST", path="/v1/wakeups", accept="text/event-stream")
+        request = HttpRequest(method="POST", path="/v1/wakeups", accept="text/event-stream")
         limits = self._transport.limits
         waits = aiohttp.ClientTimeout(
             total=None, sock_connect=limits.connect_seconds, sock_read=limits.silence_seconds

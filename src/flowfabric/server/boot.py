@@ -18,7 +18,7 @@ from flowfabric.storage.resolve import family, make_folder, without_password
 from flowfabric.storage.seeding import seed
 
 if TYPE_CHECKING:
-    from flowfabric.server.observe.tracing import Tracing
+    from flowfabric.server.observe.tracing import ServerTracing
     from flowfabric.server.server import Server
     from flowfabric.server.settings import Settings
 
@@ -30,7 +30,11 @@ log = logging.getLogger("flowfabric.server")
 
 
 async def start(
-    kind: type[S], settings: Settings, store: Upkeep | None, registry: Any, tracing: Tracing | None = None
+    kind: type[S],
+    settings: Settings,
+    store: Upkeep | None,
+    registry: Any,
+    tracing: ServerTracing | None = None,
 ) -> S:
     """Open and prepare the store, unless one is given, and start the engine over it."""
     mine = store is None

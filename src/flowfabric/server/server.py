@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
-    from flowfabric.server.observe.metrics import Metrics
-    from flowfabric.server.observe.tracing import Tracing
+    from flowfabric.server.observe.metrics import ServerMetrics
+    from flowfabric.server.observe.tracing import ServerTracing
 
 R = TypeVar("R")
 LARGE_CLAIMS: Final = 4
@@ -55,7 +55,7 @@ class Server:
         settings: Settings | None = None,
         api_token: str = "",
         registry: Any = None,
-        tracing: Tracing | None = None,
+        tracing: ServerTracing | None = None,
     ) -> None:
         load_routes()
         self.settings = settings or Settings(api_token=api_token)
@@ -107,7 +107,7 @@ class Server:
         *,
         store: Upkeep | None = None,
         registry: Any = None,
-        tracing: Tracing | None = None,
+        tracing: ServerTracing | None = None,
     ) -> Self:
         """Open and prepare the store, unless one is given, and start the engine."""
         from flowfabric.server.boot import start  # noqa: PLC0415 - boot knows the server
@@ -177,11 +177,11 @@ class Server:
             self.metrics.told((self.store.now() - at) / 1000)
 
 
-def _metrics(registry: Any) -> Metrics | None:
+def _metrics(registry: Any) -> ServerMetrics | None:
     try:
-        from flowfabric.server.observe.metrics import Metrics  # noqa: PLC0415 - needs prometheus_client
+        from flowfabric.server.observe.metrics import ServerMetrics  # noqa: PLC0415 - needs prometheus_client
     except ImportError:
         if registry is not None:
             raise
         return None
-    return Metrics(registry)
+    return ServerMetrics(registry)

@@ -11,22 +11,28 @@ from flowfabric.wire.route import route
 HTML = "text/html"
 
 
-class Status(View, frozen=True, kw_only=True):
+class StatusView(View, frozen=True, kw_only=True):
     """How a server is."""
 
     status: str
 
 
 HEALTHZ = route(
-    "healthz", "GET", "/healthz", Right.NOTHING, "Answer when the store answers.", answer=Status, classic=True
+    "healthz",
+    "GET",
+    "/healthz",
+    Right.NOTHING,
+    "Answer when the store answers.",
+    answer=StatusView,
+    classic=True,
 )
 READYZ = route(
     "readyz", "GET", "/readyz", Right.NOTHING,
-    "Answer when the server takes work: its store answers, and it is not shutting down.", answer=Status,
+    "Answer when the server takes work: its store answers, and it is not shutting down.", answer=StatusView,
 )  # fmt: skip
 LIVEZ = route(
     "livez", "GET", "/livez", Right.NOTHING, "Answer while the process lives, whatever the store does.",
-    answer=Status,
+    answer=StatusView,
 )  # fmt: skip
 METRICS = route(
     "metrics", "GET", "/metrics", Right.NOTHING, "Show what the server has counted.",

@@ -111,7 +111,7 @@ def _raw(text: str) -> Raw | UnsetType:
     return Raw(text.encode()) if text else UNSET
 
 
-class KindPage(View, frozen=True, kw_only=True):
+class KindList(View, frozen=True, kw_only=True):
     """Kinds by namespace and name."""
 
     kinds: tuple[KindView, ...]
@@ -126,7 +126,7 @@ GET_KIND = route(
 LIST_KINDS = route(
     "list_kinds", "GET", "/v1/kinds", Right.READ,
     "List kinds by namespace and name; a bound token sees those of its namespace and those for all.",
-    questions=(ListKinds, FindKinds), query=KindsQuery, answer=KindPage, bound=True,
+    questions=(ListKinds, FindKinds), query=KindsQuery, answer=KindList, bound=True,
 )  # fmt: skip
 DELETE_KIND = route(
     "delete_kind", "DELETE", "/v1/kinds/{kind}", Right.OPERATE,

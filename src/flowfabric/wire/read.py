@@ -31,7 +31,7 @@ from flowfabric.wire.examples import ID, NOW
 from flowfabric.wire.fields import U16, U64, Body, Ms
 from flowfabric.wire.rights import Right
 from flowfabric.wire.route import LARGE, RUN, route
-from flowfabric.wire.views import Detail, EventView, Failure, StateVector, Summary
+from flowfabric.wire.views import Detail, EventView, Failure, StateVector, SummaryView
 
 MAX_TOPICS: Final = 500
 EVENTS: Final = "text/event-stream"
@@ -81,7 +81,7 @@ class ListQuery(Body, frozen=True):
 class ExecutionList(View, frozen=True, kw_only=True):
     """Executions, or the ids of one partition."""
 
-    executions: tuple[Summary | str, ...]
+    executions: tuple[SummaryView | str, ...]
     next_cursor: str | None
 
 
@@ -154,7 +154,7 @@ HISTORY = route(
 )  # fmt: skip
 
 
-class Explanation(View, frozen=True, kw_only=True):
+class ExplanationView(View, frozen=True, kw_only=True):
     """Why an execution does not run now."""
 
     execution_id: str
@@ -166,7 +166,7 @@ class Explanation(View, frozen=True, kw_only=True):
 
 
 EXPLAIN = route(
-    "explain", "GET", f"{RUN}/explain", Right.READ, "Say why an execution does not run now.", answer=Explanation,
+    "explain", "GET", f"{RUN}/explain", Right.READ, "Say why an execution does not run now.", answer=ExplanationView,
     examples={
         200: {
             "execution_id": ID, "runnable": False, "public_state": "waiting",

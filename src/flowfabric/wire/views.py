@@ -46,7 +46,7 @@ class _Head(View, frozen=True, kw_only=True):
         return super().of(source, attempt_index=max(source.attempt.index, 0), tags=dict(source.tags), **given)
 
 
-class Summary(_Head, frozen=True, kw_only=True):
+class SummaryView(_Head, frozen=True, kw_only=True):
     """An execution as one row of a list."""
 
     flow_id: str = ""

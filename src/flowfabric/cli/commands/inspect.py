@@ -23,7 +23,7 @@ from flowfabric.model.records import Attempt, Execution, Payload, Result, Suspen
 from flowfabric.model.state import Public
 from flowfabric.model.times import moment, since, span
 from flowfabric.wire.payload import shown
-from flowfabric.wire.views import AttemptView, StateVector, Summary, WaitpointOfDetail
+from flowfabric.wire.views import AttemptView, StateVector, SummaryView, WaitpointOfDetail
 
 _REASONS: Final = ("failure_reason", "failure_category", "cancellation_reason", "progress_message")
 MAX_VALUE_LENGTH: Final = 200
@@ -86,7 +86,7 @@ def _raw(value: Any) -> Any:
 
 def _document(details: ExecutionDetails) -> dict[str, Any]:
     run, result = details.described.run, details.result
-    head: dict[str, Any] = Summary.of(run).to_dict()
+    head: dict[str, Any] = SummaryView.of(run).to_dict()
     return (
         head
         | {

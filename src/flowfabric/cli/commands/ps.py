@@ -15,7 +15,7 @@ from flowfabric.model.operations.read_list import ListExecutions
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Public
 from flowfabric.model.times import since
-from flowfabric.wire.views import Summary
+from flowfabric.wire.views import SummaryView
 
 REDRAW_SECONDS: Final = 1.0
 """How often a live list is redrawn without any event, because the ages in it grow."""
@@ -86,7 +86,7 @@ async def _redraw(session: CommandSession, question: ListExecutions) -> int:
 
 async def _show(session: CommandSession, runs: tuple[Execution, ...]) -> None:
     if session.json:
-        session.output.json([Summary.of(run) for run in runs])
+        session.output.json([SummaryView.of(run) for run in runs])
         return
     now, queues = session.now(), await explain_queues(session.store, runs)
     session.output.table(

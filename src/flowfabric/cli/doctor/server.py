@@ -11,7 +11,7 @@ import flowfabric
 from flowfabric.cli.doctor.finding import Finding, Verdict, check
 from flowfabric.cli.support.target import token_for
 from flowfabric.client.address import read_address
-from flowfabric.client.transport import Limits, Request, Transport
+from flowfabric.client.transport import HttpRequest, Limits, Transport
 from flowfabric.model.times import span
 
 MAX_SKEW_MS: Final = 1_000
@@ -23,9 +23,9 @@ async def check_server(url: str) -> list[Finding]:
     transport = Transport(address, Limits(tries=3))
     try:
         # Connect first, so that the next call measures the clock and not the connection.
-        await transport.send(Request(method="GET", path="/livez", safe=True))
+        await transport.send(HttpRequest(method="GET", path="/livez", safe=True))
         asked_at = time.time()
-        reply = await transport.send(Request(method="GET", path="/v1/stats", safe=True))
+        reply = await transport.send(HttpRequest(method="GET", path="/v1/stats", safe=True))
         stats = msgspec.json.decode(reply.body)
         clock = _check_clock(int(stats.get("now", 0)), asked_at)
     finally:

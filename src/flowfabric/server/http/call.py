@@ -33,7 +33,7 @@ GLANCES: Final = 4
 """How often the loop turns between the close of a connection and its being known."""
 
 
-class Answer(Struct, frozen=True):
+class Response(Struct, frozen=True):
     """A JSON answer.
 
     `raw` replaces the value by bytes, `parts` by bytes each part of which is let go when it has left, `pieces` by a
@@ -57,7 +57,7 @@ class ClientGone(HttpError):
         super().__init__(499, "the client went away", "client_gone", kind="client_gone")
 
 
-class Stopping(HttpError):
+class ServerStopping(HttpError):
     """The server ends; whoever waits may ask another one, or this one when it is back."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class Stopping(HttpError):
         )
 
 
-class Revoked(HttpError):
+class TokenRevoked(HttpError):
     """The token was deleted or has expired while something went on in its name."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Revoked(HttpError):
         )
 
 
-class Call:
+class ServerCall:
     """A request that was let in: checked, limited, decoded."""
 
     __slots__ = (
@@ -212,7 +212,7 @@ class Call:
             await asyncio.wait((doing,))
             if give_back is not None and not doing.cancelled() and doing.exception() is None:
                 await give_back(doing.result())
-            raise ClientGone if gone.done() else Revoked if revoked.done() else Stopping
+            raise ClientGone if gone.done() else TokenRevoked if revoked.done() else ServerStopping
         finally:
             for task in tasks:
                 task.cancel()

@@ -24,7 +24,7 @@ from flowfabric.server.access import audit
 from flowfabric.server.access.auth import authorize
 from flowfabric.server.access.roles import Principal
 from flowfabric.server.http import records
-from flowfabric.server.http.call import Answer, Call
+from flowfabric.server.http.call import Response, ServerCall
 from flowfabric.server.http.crosssite import CrossSite
 from flowfabric.server.http.query import check_path, check_query, decode_query, text_of
 from flowfabric.server.http.routing import Router, handler_of
@@ -105,7 +105,7 @@ class Gate:
         route: Route | None,
         parts: dict[str, bytes],
         held: AsyncExitStack,
-    ) -> Answer:
+    ) -> Response:
         own_page = route is not None and route.own_page
         self._cross_site.check(scope["method"], scope["headers"], own_page=own_page)
         need = _need(methods, route)
@@ -122,7 +122,7 @@ class Gate:
             )  # fmt: skip
         path = check_path(parts)
         check_query(scope["query_string"])
-        call = Call(self._server, scope, principal, path, request_id)
+        call = ServerCall(self._server, scope, principal, path, request_id)
         call.held = held
         await _confine(call, route)
         _check_encoding(scope["headers"])
@@ -154,7 +154,7 @@ class Gate:
         return decode_body(decoder, data)
 
 
-async def _confine(call: Call, route: Route) -> None:
+async def _confine(call: ServerCall, route: Route) -> None:
     """Keep a token that is bound to a namespace inside it, whatever it asks for and in whatever form.
 
     An execution of another namespace is not there; a route that does not keep to a namespace is closed.
@@ -312,5 +312,5 @@ def _blamed(error: Exception, method: str, route: Route | None) -> HttpError:
     return HttpError(500, "a defect of the server; nothing is lost", "internal_error")
 
 
-def _refusal(error: HttpError, request_id: str) -> Answer:
-    return Answer(error.body(request_id), error.status, headers=error.all_headers())
+def _refusal(error: HttpError, request_id: str) -> Response:
+    return Response(error.body(request_id), error.status, headers=error.all_headers())

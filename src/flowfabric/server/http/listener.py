@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import uvicorn
 
-from flowfabric.server.http.transport import Limits, protocol_with, sweep
+from flowfabric.server.http.transport import TransportLimits, protocol_with, sweep
 from flowfabric.variables import url_of
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ async def serve(
     """Answer until the server is told to stop, then let requests end within their limit."""
     opened = list(sockets) or bind(server.settings)
     server.address = url_of(*opened[0].getsockname()[:2])
-    limits = Limits(connections=server.settings.max_connections)
+    limits = TransportLimits(connections=server.settings.max_connections)
     config = uvicorn.Config(
         server.app,
         http=protocol_with(limits, server.unread),

@@ -16,7 +16,7 @@ from flowfabric.model.records import Worker
 from flowfabric.server.http.call import encode
 
 if TYPE_CHECKING:
-    from flowfabric.server.http.call import Call
+    from flowfabric.server.http.call import ServerCall
 
 FIRST: Final = 16
 """How many rows are read at first; how many follow is decided by what these weighed."""
@@ -37,12 +37,12 @@ _ROWS: Final[dict[type[Any], str]] = {
 }  # fmt: skip
 
 
-async def read_list(call: Call, question: Listing) -> Any:
+async def read_list(call: ServerCall, question: Listing) -> Any:
     """Read a page. It may be short while there is a next one, where rows are large."""
     return await call.server.live.read_large(read_page(call, question))
 
 
-async def read_page(call: Call, question: Listing) -> Any:
+async def read_page(call: ServerCall, question: Listing) -> Any:
     """Read a page as `read_list` does, where the caller sees to it that few do so at once."""
     field = _ROWS[type(question)]
     wanted, looked, size = question.limit, 0, 0
@@ -60,12 +60,12 @@ async def read_page(call: Call, question: Listing) -> Any:
         question = replace(question, after=page.next)
 
 
-async def read_names(call: Call, question: Names) -> tuple[tuple[Any, ...], bool]:
+async def read_names(call: ServerCall, question: Names) -> tuple[tuple[Any, ...], bool]:
     """Read rows by name, and say whether there may be more. They may be fewer than asked, where they are large."""
     return await call.server.live.read_large(_names(call, question))
 
 
-async def _names(call: Call, question: Names) -> tuple[tuple[Any, ...], bool]:
+async def _names(call: ServerCall, question: Names) -> tuple[tuple[Any, ...], bool]:
     wanted, size = question.limit, 0
     rows: list[Any] = []
     while True:

@@ -12,7 +12,7 @@ import msgspec
 from flowfabric.model.operations.access import Signed
 from flowfabric.model.times import moment
 from flowfabric.server.access.links import Link
-from flowfabric.server.http.call import Answer
+from flowfabric.server.http.call import Response
 from flowfabric.wire.access import MAX_COMMENT_LENGTH, MAX_NAME_LENGTH
 
 HTML: Final = "text/html; charset=utf-8"
@@ -44,7 +44,7 @@ PAGE_HEADERS: Final = (
 )
 
 
-def page(title: str, body: str, status: int = 200) -> Answer:
+def page(title: str, body: str, status: int = 200) -> Response:
     """Answer with a page; the body is HTML that was escaped already."""
     text = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -52,10 +52,10 @@ def page(title: str, body: str, status: int = 200) -> Answer:
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head>"
         f"<body><main><h1>{escape(title)}</h1>{body}</main></body></html>"
     )
-    return Answer(status=status, raw=text.encode(), content_type=HTML, headers=PAGE_HEADERS)
+    return Response(status=status, raw=text.encode(), content_type=HTML, headers=PAGE_HEADERS)
 
 
-def question_page(link: Link, signed: Signed) -> Answer:
+def question_page(link: Link, signed: Signed) -> Response:
     """Ask whoever opened a link: what is asked, by which work, and what can be answered."""
     message = f'<p class="message">{escape(signed.message)}</p>' if signed.message else ""
     about = _table(

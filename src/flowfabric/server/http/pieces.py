@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from flowfabric.model.ids import entry_id, parse_entry_id
 from flowfabric.model.operations.stream import FrameView, ReadStream, StreamPage, TailStream
-from flowfabric.server.http.call import Answer, encode
+from flowfabric.server.http.call import Response, encode
 
 FIRST: Final = 8
 """How many frames are read at first; frames may be large, and later pieces go by what the earlier ones weighed."""
@@ -70,7 +70,7 @@ async def paged_answer(
     shape: Callable[[FrameView], Any],
     whole: Callable[[list[Any], int, StreamPage], Any],
     **answer: Any,
-) -> Answer:
+) -> Response:
     """Answer with pages put together: at once where they are short, else while they are being read.
 
     `shape` shows a frame; `whole` shows everything: a list of frames, how many there are, and the last page.
@@ -81,9 +81,9 @@ async def paged_answer(
         texts += [encode(shape(view)) for view in page.frames]
         size = sum(map(len, texts))
         if size > KEPT_BYTES:
-            return Answer(pieces=_sent(texts, pages, page, shape, whole), **answer)
+            return Response(pieces=_sent(texts, pages, page, shape, whole), **answer)
     before, after = _around(whole([], len(texts), page))
-    return Answer(raw=before + b",".join(texts) + after, **answer)
+    return Response(raw=before + b",".join(texts) + after, **answer)
 
 
 async def _sent(

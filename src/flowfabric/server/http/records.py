@@ -36,7 +36,7 @@ from flowfabric.model.operations.stream import ReadStream, StreamPage, TailStrea
 from flowfabric.model.operations.suspend_waitpoint import ReadToken
 from flowfabric.model.operations.worker import ListWorkers
 from flowfabric.server.access.fences import seen_by
-from flowfabric.server.http.call import NO_STORE, Answer, Call
+from flowfabric.server.http.call import NO_STORE, Response, ServerCall
 from flowfabric.server.http.cursors import queue_name, read_place, write_place
 from flowfabric.server.http.listing import Listing, Names, read_list, read_names
 from flowfabric.server.http.pieces import in_pieces, paged_answer
@@ -58,7 +58,7 @@ def wanted(headers: dict[bytes, bytes]) -> bool:
     return headers.get(b"accept", b"") == RECORD.encode()
 
 
-async def answer(call: Call, route: Route) -> Answer:
+async def answer(call: ServerCall, route: Route) -> Response:
     """Answer a question that a route knows."""
     try:
         query = parse_qs(
@@ -76,11 +76,11 @@ async def answer(call: Call, route: Route) -> Answer:
     return _record(found, headers=NO_STORE if isinstance(question, ReadToken) else ())
 
 
-def _record(value: Any, headers: tuple[tuple[str, str], ...] = ()) -> Answer:
-    return Answer(value, content_type=RECORD, headers=headers)
+def _record(value: Any, headers: tuple[tuple[str, str], ...] = ()) -> Response:
+    return Response(value, content_type=RECORD, headers=headers)
 
 
-def _question(call: Call, route: Route, text: str) -> Question[Any]:
+def _question(call: ServerCall, route: Route, text: str) -> Question[Any]:
     known = {kind.__name__: kind for kind in route.questions}
     if not known:
         raise HttpError(
@@ -100,7 +100,7 @@ def _question(call: Call, route: Route, text: str) -> Question[Any]:
     return question
 
 
-async def _asked(call: Call, route: Route, question: Question[Any]) -> Any:
+async def _asked(call: ServerCall, route: Route, question: Question[Any]) -> Any:
     bound = call.principal.namespace
     if not bound or route.names_execution:  # the gate has looked whose execution it is
         return await _read(call, question)
@@ -115,7 +115,7 @@ async def _asked(call: Call, route: Route, question: Question[Any]) -> Any:
     return await _TRIM[type(question)](call, await _read(call, question), bound)
 
 
-async def _read(call: Call, question: Question[Any]) -> Any:
+async def _read(call: ServerCall, question: Question[Any]) -> Any:
     if isinstance(question, Listing):
         return await read_list(call, question)
     if isinstance(question, Names):
@@ -125,7 +125,7 @@ async def _read(call: Call, question: Question[Any]) -> Any:
     return await call.read(question)
 
 
-async def _stream(call: Call, question: ReadStream | TailStream, wait_ms: int) -> Answer:
+async def _stream(call: ServerCall, question: ReadStream | TailStream, wait_ms: int) -> Response:
     if question.count > FRAMES_MAX:
         raise bad_request(f"count: at most {FRAMES_MAX} frames in one answer", field="count")
     call.held.enter_context(call.server.stream_ops.hold())
@@ -146,11 +146,11 @@ async def _stream(call: Call, question: ReadStream | TailStream, wait_ms: int) -
 # What a token that is bound to one namespace gets of a list over all of them.
 
 
-async def _feed(_: Call, page: FeedPage, bound: str) -> FeedPage:
+async def _feed(_: ServerCall, page: FeedPage, bound: str) -> FeedPage:
     return replace(page, entries=tuple(entry for entry in page.entries if entry.namespace == bound))
 
 
-async def _queue(call: Call, question: ListQueue, bound: str) -> QueuePage:
+async def _queue(call: ServerCall, question: ListQueue, bound: str) -> QueuePage:
     """Read a queue; places in it, which may be those of others, are sealed."""
     about = queue_name(question.lane_id, bound)
     if question.after[1]:
@@ -161,18 +161,18 @@ async def _queue(call: Call, question: ListQueue, bound: str) -> QueuePage:
     return replace(page, next=(0, await write_place(call.store, about, page.next)))
 
 
-async def _leases(call: Call, held: tuple[str, ...], bound: str) -> tuple[str, ...]:
+async def _leases(call: ServerCall, held: tuple[str, ...], bound: str) -> tuple[str, ...]:
     return tuple([each for each in held if await inside(call, each, bound)])
 
 
-async def inside(call: Call, execution_id: str, bound: str) -> bool:
+async def inside(call: ServerCall, execution_id: str, bound: str) -> bool:
     """Whether an execution exists and belongs to a namespace."""
     with contextlib.suppress(NotFound):
         return (await call.read(GetExecution(execution_id=execution_id))).namespace == bound
     return False
 
 
-_TRIM: Final[dict[type[Question[Any]], Callable[[Call, Any, str], Awaitable[Any]]]] = {
+_TRIM: Final[dict[type[Question[Any]], Callable[[ServerCall, Any, str], Awaitable[Any]]]] = {
     ReadFeed: _feed,
     ListLeases: _leases,
 }

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
-from flowfabric.server.http.call import Answer, Call
+from flowfabric.server.http.call import Response, ServerCall
 from flowfabric.wire.route import Route
 
-Handler = Callable[[Call], Awaitable[Answer]]
+Handler = Callable[[ServerCall], Awaitable[Response]]
 _HANDLERS: Final[dict[str, Handler]] = {}
 
 
@@ -31,13 +31,13 @@ def handler_of(route: Route) -> Handler:
 def _applies(route: Route) -> Handler:
     assert route.command is not None, f"{route.name} needs a handler in server/routes"
 
-    async def handle(call: Call) -> Answer:
-        return Answer(route.answer.write(await apply(call, route)))
+    async def handle(call: ServerCall) -> Response:
+        return Response(route.answer.write(await apply(call, route)))
 
     return handle
 
 
-async def apply(call: Call, route: Route, **fields: Any) -> Any:
+async def apply(call: ServerCall, route: Route, **fields: Any) -> Any:
     """Apply the command of a route; `fields` are those that its declaration cannot compute."""
     given = call.body if route.body is not None else call.query
     return await call.apply(route.read_command(call, given, **fields))

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
-from flowfabric.server.http.call import Answer, encode
+from flowfabric.server.http.call import Response, encode
 from flowfabric.wire.errors import HttpError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Unread:
             raise HttpError(503, FULL, "resource_exhausted", retryable=True)
 
 
-class Connection(Protocol):
+class ServedConnection(Protocol):
     """What sending needs to know of a connection."""
 
     unread: ClassVar[Unread]
@@ -53,9 +53,9 @@ class Connection(Protocol):
 class Outgoing:
     """An answer that is ready to be sent: status, headers, and bytes or a source of them."""
 
-    def __init__(self, scope: Scope, answer: Answer, request_id: str) -> None:
+    def __init__(self, scope: Scope, answer: Response, request_id: str) -> None:
         self._head = scope["method"] == "HEAD"
-        self._connection: Connection | None = scope.get(CONNECTION)
+        self._connection: ServedConnection | None = scope.get(CONNECTION)
         self._status = answer.status
         self._pieces = answer.pieces
         self._parts: list[bytes] = []
@@ -91,7 +91,7 @@ class Outgoing:
             await send({"type": "http.response.body", "body": data[at : at + CHUNK], "more_body": True})
 
 
-def _whole(answer: Answer) -> bytes:
+def _whole(answer: Response) -> bytes:
     return answer.raw if answer.raw is not None else encode(answer.value)
 
 
@@ -102,7 +102,7 @@ async def _each(parts: list[bytes]) -> AsyncIterator[bytes]:
         yield parts.pop()
 
 
-def _headers(answer: Answer, request_id: str) -> Headers:
+def _headers(answer: Response, request_id: str) -> Headers:
     headers = [(b"x-request-id", request_id.encode())]
     if answer.status != 204:
         headers.append((b"content-type", answer.content_type.encode()))
@@ -114,7 +114,7 @@ def _headers(answer: Answer, request_id: str) -> Headers:
 
 
 @contextmanager
-def owing(connection: Connection | None, size: int) -> Iterator[None]:
+def owing(connection: ServedConnection | None, size: int) -> Iterator[None]:
     """Count bytes that a client has still to take."""
     if connection is None:
         yield

@@ -30,7 +30,7 @@ _ONCE: Final = (b"host", b"authorization")
 _IDLE, _HEAD, _BODY, _GONE = range(4)
 
 
-class Limits(Struct, frozen=True):
+class TransportLimits(Struct, frozen=True):
     """What a client may cost."""
 
     head_bytes: int = 64 * 1024
@@ -104,7 +104,7 @@ class _Flow(FlowControl):
 class LimitedProtocol(HttpToolsProtocol):
     """HTTP/1.1 for one connection, with limits."""
 
-    limits: ClassVar[Limits] = Limits()
+    limits: ClassVar[TransportLimits] = TransportLimits()
     unread: ClassVar[Unread] = Unread()
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -390,7 +390,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._since = now
 
 
-def protocol_with(limits: Limits, unread: Unread) -> type[LimitedProtocol]:
+def protocol_with(limits: TransportLimits, unread: Unread) -> type[LimitedProtocol]:
     """Make the protocol class for some limits."""
     unread.most = limits.unread_bytes
     return type("Protocol", (LimitedProtocol,), {"limits": limits, "unread": unread})

@@ -19,7 +19,7 @@ from flowfabric.model.operations.read_list import FeedEntry, ReadFeed
 from flowfabric.server.access.fences import line_without_fence
 from flowfabric.server.access.revocation import Revocation
 from flowfabric.server.access.roles import Principal
-from flowfabric.server.http.call import Stopping
+from flowfabric.server.http.call import ServerStopping
 from flowfabric.server.live.sse import message
 from flowfabric.storage.base import Upkeep
 from flowfabric.wire.errors import HttpError
@@ -114,7 +114,7 @@ class Live:
 
     def _check_room(self, seat: Seat) -> None:
         if self.stopping.is_set():
-            raise Stopping
+            raise ServerStopping
         for pool, wanted, taken, of_token, in_all in (
             ("sse calls", 1, self._open, self.limit_of_token, self.limit),
             ("topics of wake-ups", seat.topics, self._topics, MAX_TOPICS_OF_TOKEN, MAX_TOPICS),

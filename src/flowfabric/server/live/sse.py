@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.server.http.call import encode
-from flowfabric.server.http.sending import CONNECTION, Connection, owing
+from flowfabric.server.http.sending import CONNECTION, ServedConnection, owing
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -46,7 +46,7 @@ class EventStream:
         self._live = seat.live
         self._source = source
         self._request_id = request_id
-        self._connection: Connection | None = None
+        self._connection: ServedConnection | None = None
         self._revoked = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

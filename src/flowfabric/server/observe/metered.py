@@ -15,7 +15,7 @@ from flowfabric.model.operations.timer import ExpireExecution, ReadDue, Swept
 from flowfabric.storage.base import RepairReport, Upkeep
 
 if TYPE_CHECKING:
-    from flowfabric.server.observe.metrics import Metrics
+    from flowfabric.server.observe.metrics import ServerMetrics
 
 R = TypeVar("R")
 COUNTED: Final = frozenset((Cancel, Claim, Complete, ExpireExecution, Fail, Renew))
@@ -26,7 +26,7 @@ PASSES: Final = frozenset((ReadDue,))
 class Metered:
     """Wraps a store. What is not counted goes through untouched."""
 
-    def __init__(self, store: Upkeep, metrics: Metrics) -> None:
+    def __init__(self, store: Upkeep, metrics: ServerMetrics) -> None:
         self._store = store
         self._metrics = metrics
 
@@ -107,6 +107,6 @@ def _outcome(command: Command[Any], reply: object) -> str:
     return "timeout" if fired else ""
 
 
-def metered(store: Upkeep, metrics: Metrics) -> Upkeep:
+def metered(store: Upkeep, metrics: ServerMetrics) -> Upkeep:
     """Count what passes through a store."""
     return cast("Upkeep", Metered(store, metrics))

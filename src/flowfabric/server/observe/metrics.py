@@ -34,7 +34,7 @@ REMEMBERED: Final = 10_000
 LANES_SECONDS: Final = 5.0
 
 
-class Metrics:
+class ServerMetrics:
     """Everything that one server counts."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
@@ -180,9 +180,9 @@ class _WithoutBirthdays:
                 yield family
 
 
-def _counter(metrics: Metrics, name: str, text: str, *labels: str) -> Counter:
+def _counter(metrics: ServerMetrics, name: str, text: str, *labels: str) -> Counter:
     return Counter(name, text, labels, registry=metrics.registry)
 
 
-def _histogram(metrics: Metrics, name: str, text: str, *labels: str) -> Histogram:
+def _histogram(metrics: ServerMetrics, name: str, text: str, *labels: str) -> Histogram:
     return Histogram(name, text, labels, registry=metrics.registry, buckets=BUCKETS)

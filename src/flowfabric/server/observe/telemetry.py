@@ -10,7 +10,7 @@ from flowfabric import __version__
 from flowfabric.storage.extras import install_command
 
 if TYPE_CHECKING:
-    from flowfabric.server.observe.tracing import Tracing
+    from flowfabric.server.observe.tracing import ServerTracing
 
 EXPORTER: Final = "OTEL_TRACES_EXPORTER"
 ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -32,20 +32,20 @@ def wanted(environ: Mapping[str, str]) -> str:
     return asked if asked in {"otlp", "console"} else ""
 
 
-def tracing_from(environ: Mapping[str, str]) -> Tracing | None:
+def tracing_from(environ: Mapping[str, str]) -> ServerTracing | None:
     """Set traces up, if the environment asks for them and the extra is installed."""
     exporter = wanted(environ)
     if not exporter:
         return None
     try:
-        from flowfabric.server.observe.tracing import Tracing  # noqa: PLC0415 - needs the extra
+        from flowfabric.server.observe.tracing import ServerTracing  # noqa: PLC0415 - needs the extra
 
         provider = _provider(exporter, environ)
     except ImportError:
         log.warning("traces are asked for, but OpenTelemetry is missing: %s", install_command("otel"))
         return None
     log.info("traces go to exporter=%s", exporter)
-    return Tracing(provider, owned=True)
+    return ServerTracing(provider, owned=True)
 
 
 def _provider(exporter: str, environ: Mapping[str, str]) -> Any:

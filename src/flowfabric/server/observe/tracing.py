@@ -48,7 +48,7 @@ LONGEST_ID: Final = 64
 _HUMP: Final = re.compile(r"(?<!^)(?=[A-Z])")
 
 
-class Tracing:
+class ServerTracing:
     """Makes the spans of one server. A provider of the caller's stays the caller's."""
 
     def __init__(self, provider: TracerProvider, *, owned: bool = False) -> None:

@@ -6,10 +6,10 @@ from functools import cache
 from importlib.resources import files
 
 from flowfabric.model.operations.access_secret import ListKids
-from flowfabric.server.http.call import Answer, Call, encode
+from flowfabric.server.http.call import Response, ServerCall, encode
 from flowfabric.server.http.pages import page
 from flowfabric.server.http.routing import serves
-from flowfabric.wire.about import DOCS, HEALTHZ, LIVEZ, METRICS, OPENAPI, READYZ, ROOT, Status
+from flowfabric.wire.about import DOCS, HEALTHZ, LIVEZ, METRICS, OPENAPI, READYZ, ROOT, StatusView
 from flowfabric.wire.errors import HttpError
 
 _POLICY = (
@@ -24,7 +24,7 @@ _WHERE_TO_GO = (
     '<li><a href="metrics">Metrics</a> for Prometheus</li></ul>'
     "<p>From a terminal: <code>ff ps --store URL</code>, where URL is the address of this page.</p>"
 )
-OK = Status(status="ok")
+OK = StatusView(status="ok")
 PAGE_HEADERS = (("content-security-policy", _POLICY), ("x-content-type-options", "nosniff"))
 
 
@@ -41,53 +41,53 @@ def _page() -> bytes:
 
 
 @serves(ROOT)
-async def root(_: Call) -> Answer:
+async def root(_: ServerCall) -> Response:
     """Show where to go."""
     return page("FlowFabric", _WHERE_TO_GO)
 
 
 @serves(OPENAPI)
-async def openapi(_: Call) -> Answer:
+async def openapi(_: ServerCall) -> Response:
     """Describe every route for programs."""
-    return Answer(raw=_document())
+    return Response(raw=_document())
 
 
 @serves(DOCS)
-async def docs(_: Call) -> Answer:
+async def docs(_: ServerCall) -> Response:
     """Describe every route for people."""
-    return Answer(raw=_page(), content_type="text/html; charset=utf-8", headers=PAGE_HEADERS)
+    return Response(raw=_page(), content_type="text/html; charset=utf-8", headers=PAGE_HEADERS)
 
 
 @serves(HEALTHZ)
-async def healthz(call: Call) -> Answer:
+async def healthz(call: ServerCall) -> Response:
     """Answer when the store answers."""
     await call.read(ListKids())
-    return Answer(OK)
+    return Response(OK)
 
 
 @serves(READYZ)
-async def readyz(call: Call) -> Answer:
+async def readyz(call: ServerCall) -> Response:
     """Answer when the server takes work: its store answers, and it is not shutting down."""
     if call.server.stopping.is_set():
         raise HttpError(
             503, "the server is shutting down", "shutting_down", kind="shutting_down", retryable=True
         )
     await call.read(ListKids())
-    return Answer(OK)
+    return Response(OK)
 
 
 @serves(LIVEZ)
-async def livez(_: Call) -> Answer:
+async def livez(_: ServerCall) -> Response:
     """Answer while the process lives, whatever the store does."""
-    return Answer(OK)
+    return Response(OK)
 
 
 @serves(METRICS)
-async def metrics(call: Call) -> Answer:
+async def metrics(call: ServerCall) -> Response:
     """Show what the server has counted."""
     counted = call.server.metrics
     if counted is None:
         raise HttpError(404, "metrics need prometheus_client, of the extra server", "not_found")
     from flowfabric.server.observe.metrics import CONTENT_TYPE  # noqa: PLC0415 - needs prometheus_client
 
-    return Answer(raw=await counted.text(call.store, call.server.settings.lanes), content_type=CONTENT_TYPE)
+    return Response(raw=await counted.text(call.store, call.server.settings.lanes), content_type=CONTENT_TYPE)

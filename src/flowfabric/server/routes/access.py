@@ -13,7 +13,7 @@ from flowfabric.model.operations.access_secret import RotateSecret
 from flowfabric.model.records import AccessToken
 from flowfabric.server.access import audit
 from flowfabric.server.access.auth import digest, new_token
-from flowfabric.server.http.call import NO_STORE, Answer, Call
+from flowfabric.server.http.call import NO_STORE, Response, ServerCall
 from flowfabric.server.http.routing import serves
 from flowfabric.storage.minting import new_uuid
 from flowfabric.wire.access import (
@@ -43,7 +43,7 @@ _HEX: Final = re.compile("(?:[0-9a-fA-F]{2})+")
 
 
 @serves(CREATE_TOKEN)
-async def create_token(call: Call) -> Answer:
+async def create_token(call: ServerCall) -> Response:
     """Create a token with a role."""
     form: TokenBody = call.body
     if form.role not in set(Role):
@@ -60,7 +60,7 @@ async def create_token(call: Call) -> Answer:
         "token_created", who=call.actor, token_id=created.token_id, token_name=created.name,
         role=created.role, namespace=created.namespace, request_id=call.request_id,
     )  # fmt: skip
-    return Answer(NewToken(**_row(created), token=token), 201, headers=NO_STORE)
+    return Response(NewToken(**_row(created), token=token), 201, headers=NO_STORE)
 
 
 def _row(token: AccessToken) -> dict[str, Any]:
@@ -71,14 +71,14 @@ def _row(token: AccessToken) -> dict[str, Any]:
 
 
 @serves(LIST_TOKENS)
-async def list_tokens(call: Call) -> Answer:
+async def list_tokens(call: ServerCall) -> Response:
     """List tokens without what they are."""
     tokens = await call.read(ListTokens())
-    return Answer(TokenPage(tokens=tuple(TokenRow(**_row(token)) for token in tokens), next_cursor=None))
+    return Response(TokenPage(tokens=tuple(TokenRow(**_row(token)) for token in tokens), next_cursor=None))
 
 
 @serves(DELETE_TOKEN)
-async def delete_token(call: Call) -> Answer:
+async def delete_token(call: ServerCall) -> Response:
     """Delete a token; it opens nothing from now on."""
     gone = await call.apply(DeleteToken(token_id=call.path["token_id"], actor=call.actor))
     call.server.access.forget()
@@ -86,11 +86,11 @@ async def delete_token(call: Call) -> Answer:
         "token_deleted", who=call.actor, token_id=gone.token_id, token_name=gone.name, role=gone.role,
         namespace=gone.namespace, request_id=call.request_id,
     )  # fmt: skip
-    return Answer("Deleted")
+    return Response("Deleted")
 
 
 @serves(ROTATE)
-async def rotate(call: Call) -> Answer:
+async def rotate(call: ServerCall) -> Response:
     """Sign waitpoint tokens with a new secret; older tokens stay good for the grace that is configured."""
     form: RotateBody = call.body
     if not form.new_kid or ":" in form.new_kid:
@@ -107,10 +107,10 @@ async def rotate(call: Call) -> Answer:
         "waitpoint_hmac_rotation_complete", who=call.actor, new_kid=form.new_kid,
         total_partitions=partitions, rotated=partitions, failed_count=0, request_id=call.request_id,
     )  # fmt: skip
-    return Answer(RotatedView(rotated=partitions, failed=[], in_progress=[], new_kid=form.new_kid))
+    return Response(RotatedView(rotated=partitions, failed=[], in_progress=[], new_kid=form.new_kid))
 
 
-async def _rotate(call: Call, form: RotateBody) -> None:
+async def _rotate(call: ServerCall, form: RotateBody) -> None:
     command = RotateSecret(
         new_kid=form.new_kid, new_secret_hex=form.new_secret_hex.lower(),
         grace_ms=min(call.server.settings.hmac_grace_ms, MAX_INT), actor=call.actor,

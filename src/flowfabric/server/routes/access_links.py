@@ -14,7 +14,7 @@ from flowfabric.model.operations.access import ApprovalLink, Signed
 from flowfabric.model.operations.signal import ApproveSignal, SignalDuplicate
 from flowfabric.server.access import audit
 from flowfabric.server.access.links import CLOSED, Link, Outdated, Tampered, open_link, seal
-from flowfabric.server.http.call import NO_STORE, Answer, Call
+from flowfabric.server.http.call import NO_STORE, Response, ServerCall
 from flowfabric.server.http.pages import PAGE_HEADERS, page, question_page
 from flowfabric.server.http.routing import serves
 from flowfabric.server.routes.signal import answer_missing_waitpoint
@@ -71,7 +71,7 @@ def _approval(link: Link, answer: LinkAnswerBody, now: int, waitpoint_id: str = 
 
 
 @serves(CREATE_LINK)
-async def create_link(call: Call) -> Answer:
+async def create_link(call: ServerCall) -> Response:
     """Make a link that lets its holder send one signal to a waitpoint."""
     form: LinkBody = call.body
     now = call.store.now()
@@ -94,11 +94,11 @@ async def create_link(call: Call) -> Answer:
         raise refuse("waitpoint_closed", field="waitpoint_id")
     base = call.server.settings.public_url.rstrip("/") or call.server.address
     url = f"{base}/links/{sealed}"
-    return Answer(ApprovalLink(url, link.expires_at), 201, headers=NO_STORE)
+    return Response(ApprovalLink(url, link.expires_at), 201, headers=NO_STORE)
 
 
 @serves(SHOW_LINK)
-async def show_link(call: Call) -> Answer:
+async def show_link(call: ServerCall) -> Response:
     """Show what a link is about; this changes nothing."""
     try:
         return question_page(*await _usable(call))
@@ -107,7 +107,7 @@ async def show_link(call: Call) -> Answer:
 
 
 @serves(USE_LINK)
-async def use_link(call: Call) -> Answer:
+async def use_link(call: ServerCall) -> Response:
     """Send a signal of a link."""
     answer: LinkAnswerBody = call.body or LinkAnswerBody()
     try:
@@ -144,7 +144,7 @@ class Unusable(Exception):
         self.code = code
 
 
-async def _send(call: Call, approval: ApproveSignal, link: Link) -> str:
+async def _send(call: ServerCall, approval: ApproveSignal, link: Link) -> str:
     try:
         reply = await call.apply(approval)
     except FlowFabricError as error:
@@ -159,7 +159,7 @@ async def _send(call: Call, approval: ApproveSignal, link: Link) -> str:
     return reply.effect
 
 
-async def _usable(call: Call) -> tuple[Link, Signed]:
+async def _usable(call: ServerCall) -> tuple[Link, Signed]:
     try:
         link, signed = await open_link(call.store, call.path["signed"])
     except Tampered as error:
@@ -178,7 +178,7 @@ async def _usable(call: Call) -> tuple[Link, Signed]:
     return link, signed
 
 
-def _refused(call: Call, error: Unusable) -> Answer:
+def _refused(call: ServerCall, error: Unusable) -> Response:
     """Refuse: people get a page, programs the error body."""
     accepted = next((value for name, value in call.scope["headers"] if name == b"accept"), b"")
     if b"text/html" in accepted:
@@ -186,7 +186,7 @@ def _refused(call: Call, error: Unusable) -> Answer:
     raise HttpError(error.status, error.text, error.code, kind=error.code, headers=PAGE_HEADERS) from error
 
 
-def _note(call: Call, approval: ApproveSignal, link: Link, outcome: str) -> None:
+def _note(call: ServerCall, approval: ApproveSignal, link: Link, outcome: str) -> None:
     audit.record(
         "link_used", who=approval.source_identity or "unknown", issued_by=link.issued_by,
         execution_id=link.execution_id, waitpoint_id=approval.waitpoint_id, signal_name=approval.signal_name,

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from flowfabric.engine import claim_by_looking, claim_now
 from flowfabric.model.operations.claim import Claim, Claimed, Task
 from flowfabric.model.operations.lease import Release
-from flowfabric.server.http.call import Answer, Call, Stopping, encode
+from flowfabric.server.http.call import Response, ServerCall, ServerStopping, encode
 from flowfabric.server.http.routing import serves
 from flowfabric.storage.base import Commands
 from flowfabric.wire.claim import CLAIM, ClaimBody, TaskView
@@ -26,7 +26,7 @@ PERMIT_SECONDS: Final = 1.0
 
 
 @serves(CLAIM)
-async def take_tasks(call: Call) -> Answer:
+async def take_tasks(call: ServerCall) -> Response:
     """Claim work; when there is none, wait for some."""
     asked: ClaimBody = call.body
     if not 0 <= asked.wait_ms <= MAX_WAIT_MS:
@@ -42,7 +42,7 @@ async def take_tasks(call: Call) -> Answer:
             await _give_back(call, claimed)
         raise
     call.server.tally.note(claim, claimed)
-    return Answer(parts=parts)
+    return Response(parts=parts)
 
 
 def _parts(tasks: list[Task]) -> list[bytes]:
@@ -55,11 +55,11 @@ def _parts(tasks: list[Task]) -> list[bytes]:
     return parts if len(parts) > 1 else [b'{"tasks":[]}']
 
 
-async def _give_back(call: Call, claimed: Claimed) -> None:
+async def _give_back(call: ServerCall, claimed: Claimed) -> None:
     await call.apply_many([Release(execution_id=t.execution_id, fence=t.fence) for t in claimed.tasks])
 
 
-async def _claim(call: Call, claim: Claim, wait_ms: int) -> Claimed:
+async def _claim(call: ServerCall, claim: Claim, wait_ms: int) -> Claimed:
     look = claim_now
     if claim.max_tasks > FEW_TASKS:
         end = asyncio.get_running_loop().time() + max(wait_ms / 1000, PERMIT_SECONDS)
@@ -70,11 +70,11 @@ async def _claim(call: Call, claim: Claim, wait_ms: int) -> Claimed:
         return await call.while_connected(
             claim_by_looking(call.store, claim, wait_ms, look), partial(_give_back, call)
         )
-    except Stopping:
+    except ServerStopping:
         return Claimed(())
 
 
-async def _claim_many(call: Call, end: float, store: Commands, claim: Claim) -> Claimed:
+async def _claim_many(call: ServerCall, end: float, store: Commands, claim: Claim) -> Claimed:
     """Claim with a permit, which is held until the answer has left; whoever waits for work holds none."""
     left = max(end - asyncio.get_running_loop().time(), PERMIT_SECONDS)
     async with AsyncExitStack() as held:

@@ -9,7 +9,7 @@ import msgspec
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.kinds import with_defaults
 from flowfabric.model.operations.create import CreateExecution, Duplicate
-from flowfabric.server.http.call import Answer, Call
+from flowfabric.server.http.call import Response, ServerCall
 from flowfabric.server.http.routing import serves
 from flowfabric.wire.classic import misshapen_policy
 from flowfabric.wire.create import (
@@ -27,15 +27,15 @@ _ITEM = msgspec.json.Decoder(SubmitBody)
 
 
 @serves(SUBMIT)
-async def submit(call: Call) -> Answer:
+async def submit(call: ServerCall) -> Response:
     """Submit one piece of work, with the defaults of its kind."""
     (command,) = await _resolved(call, [(call.body, SUBMIT.read_command(call, call.body))])
     reply = await call.apply(command)
-    return Answer(Submitted.of(reply), 200 if isinstance(reply, Duplicate) else 201)
+    return Response(Submitted.of(reply), 200 if isinstance(reply, Duplicate) else 201)
 
 
 @serves(SUBMIT_BATCH)
-async def submit_batch(call: Call) -> Answer:
+async def submit_batch(call: ServerCall) -> Response:
     """Submit many pieces of work; results come in order, each a submission's answer or its error."""
     found: list[tuple[SubmitBody, CreateExecution]] = []
     results: list[Submitted | Refusal | None] = []
@@ -53,10 +53,12 @@ async def submit_batch(call: Call) -> Answer:
             results[place] = (
                 refusal_of(reply, SubmitBody) if isinstance(reply, FlowFabricError) else Submitted.of(reply)
             )
-    return Answer(SubmittedBatch(results=results))
+    return Response(SubmittedBatch(results=results))
 
 
-async def _resolved(call: Call, found: Sequence[tuple[SubmitBody, CreateExecution]]) -> list[CreateExecution]:
+async def _resolved(
+    call: ServerCall, found: Sequence[tuple[SubmitBody, CreateExecution]]
+) -> list[CreateExecution]:
     """Put the defaults of the kinds into the commands, after one lookup for all of them."""
     pairs = [(each.namespace, each.execution_kind) for item, each in found if item.kind_defaults]
     kinds = await call.server.kinds.find(call.store, pairs)
@@ -74,7 +76,7 @@ def _decode(raw: msgspec.Raw) -> SubmitBody:
 
 
 @serves(CREATE)
-async def create(call: Call) -> Answer:
+async def create(call: ServerCall) -> Response:
     """Create an execution under an id of the caller's."""
     command = CREATE.read_command(call, call.body, CreateExecution)
     try:
@@ -82,5 +84,5 @@ async def create(call: Call) -> Answer:
     except FlowFabricError as error:
         raise misshapen_policy(error) or error from error
     if isinstance(reply, Duplicate):
-        return Answer(CREATE.answer.write(DuplicateView(execution_id=reply.execution_id)))
-    return Answer(CREATE.answer.write(reply), 201)
+        return Response(CREATE.answer.write(DuplicateView(execution_id=reply.execution_id)))
+    return Response(CREATE.answer.write(reply), 201)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flowfabric.model.command import OPERATOR_OVERRIDE, Fence
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.operations.finish import Cancel
-from flowfabric.server.http.call import Answer, Call
+from flowfabric.server.http.call import Response, ServerCall
 from flowfabric.server.http.routing import serves
 from flowfabric.wire.errors import from_engine, unprocessable
 from flowfabric.wire.fields import HOLDER_SOURCES, fence_of, same_id
@@ -16,7 +16,7 @@ LEASE_HOLDER = "lease_holder"
 
 
 @serves(CANCEL)
-async def cancel(call: Call) -> Answer:
+async def cancel(call: ServerCall) -> Response:
     """Cancel as the holder, whose fence is in `fence`, or as anybody else, in the words of the classic interface."""
     body: CancelBody = call.body
     if body.fence is None:
@@ -33,10 +33,10 @@ async def cancel(call: Call) -> Answer:
             reply = await call.apply(_command(call, body, LEASE_HOLDER, body.fence.fence()))
         except FlowFabricError as error:  # errors of a holder are not classic ones
             raise from_engine(error, classic=False) from error
-    return Answer(CANCEL.answer.write(reply))
+    return Response(CANCEL.answer.write(reply))
 
 
-def _command(call: Call, body: CancelBody, default_source: str, fence: Fence) -> Cancel:
+def _command(call: ServerCall, body: CancelBody, default_source: str, fence: Fence) -> Cancel:
     source = default_source if body.source is None else body.source
     execution_id = call.execution_id
     if source not in HOLDER_SOURCES or not fence.given:

@@ -10,7 +10,7 @@ from flowfabric.model.operations.claim import FindClaimable, at_reclaim_cap
 from flowfabric.model.operations.grant import Granted, IssueClaimGrant, IssueReclaimGrant
 from flowfabric.model.operations.read import GetExecution
 from flowfabric.model.state import Ownership, Phase
-from flowfabric.server.http.call import Answer, Call
+from flowfabric.server.http.call import Response, ServerCall
 from flowfabric.server.http.routing import serves
 from flowfabric.wire.claim import TaskView
 from flowfabric.wire.classic import capabilities, check_asker
@@ -38,17 +38,17 @@ TAKEN: Final = frozenset({"execution_not_eligible", "grant_already_exists", "exe
 
 
 @serves(CLAIM_LANE)
-async def claim(call: Call) -> Answer:
+async def claim(call: ServerCall) -> Response:
     """Promise the best eligible work of a lane to one worker."""
     body: LaneClaimBody = call.body
     check_asker(call.path["worker_id"], body.worker_instance_id, body.lane_id, body.grant_ttl_ms)
     wanted = capabilities(body.capabilities)
     with call.server.claiming(body.lane_id):
         granted = await _find(call, body, wanted)
-    return Answer(status=204) if granted is None else Answer(GrantView(**_grant(granted)))
+    return Response(status=204) if granted is None else Response(GrantView(**_grant(granted)))
 
 
-async def _find(call: Call, body: LaneClaimBody, wanted: tuple[str, ...]) -> Granted | None:
+async def _find(call: ServerCall, body: LaneClaimBody, wanted: tuple[str, ...]) -> Granted | None:
     """Look for the best work and promise it; what others take first is passed over."""
     question = FindClaimable(
         lane_id=body.lane_id, capabilities=wanted, namespace=call.principal.namespace, limit=AT_ONCE
@@ -83,7 +83,7 @@ def _grant(granted: Granted) -> dict[str, Any]:
 
 
 @serves(RECLAIM)
-async def reclaim(call: Call) -> Answer:
+async def reclaim(call: ServerCall) -> Response:
     """Promise work whose lease is gone to one worker."""
     body: ReclaimBody = call.body
     execution_id = call.execution_id
@@ -91,27 +91,27 @@ async def reclaim(call: Call) -> Answer:
     run = await call.read(GetExecution(execution_id=execution_id))
     lost = run.lifecycle_phase is Phase.ACTIVE and run.ownership_state is not Ownership.LEASED
     if lost and at_reclaim_cap(run):
-        return Answer(ReclaimCapExceeded(execution_id=execution_id, reclaim_count=run.lease_reclaim_count))
+        return Response(ReclaimCapExceeded(execution_id=execution_id, reclaim_count=run.lease_reclaim_count))
     try:
         granted = await call.apply(RECLAIM.read_command(call, body, IssueReclaimGrant, actor=""))
     except FlowFabricError as error:
         if error.code not in {"execution_not_reclaimable", "capability_mismatch"}:
             raise
-        return Answer(
+        return Response(
             NotReclaimable(execution_id=execution_id, detail=": ".join((error.code, *error.details)))
         )
-    return Answer(ReclaimGranted(**_grant(granted), lane_id=granted.lane_id))
+    return Response(ReclaimGranted(**_grant(granted), lane_id=granted.lane_id))
 
 
 @serves(GRANT)
-async def grant(call: Call) -> Answer:
+async def grant(call: ServerCall) -> Response:
     """Promise one execution to one worker."""
     issue = IssueClaimGrant if call.body.kind == "claim" else IssueReclaimGrant
-    return Answer(GRANT.answer.write(await call.apply(GRANT.read_command(call, call.body, issue))))
+    return Response(GRANT.answer.write(await call.apply(GRANT.read_command(call, call.body, issue))))
 
 
 @serves(CLAIM_ONE)
-async def claim_one(call: Call) -> Answer:
+async def claim_one(call: ServerCall) -> Response:
     """Claim one execution, by the right that the body names."""
     body: ClaimOneBody = call.body
     if body.by == "name":
@@ -120,4 +120,4 @@ async def claim_one(call: Call) -> Answer:
     if body.by != "resumed" and body.attempt_id is None:
         raise unprocessable("attempt_id", "is required")
     command = CLAIM_ONE.read_command(call, body, CLAIMS_BY[body.by], execution_id=execution_id, actor="")
-    return Answer({"Claimed": TaskView.of((await call.apply(command)).task)})
+    return Response({"Claimed": TaskView.of((await call.apply(command)).task)})

@@ -8,7 +8,7 @@ import binascii
 from flowfabric.model.errors import refuse
 from flowfabric.model.limits import MAX_NAME_BYTES
 from flowfabric.model.operations.kind import FOR_ALL, GetKind, ListKinds
-from flowfabric.server.http.call import Answer, Call
+from flowfabric.server.http.call import Response, ServerCall
 from flowfabric.server.http.cursors import bad_cursor
 from flowfabric.server.http.routing import apply, serves
 from flowfabric.wire.kind import (
@@ -16,7 +16,7 @@ from flowfabric.wire.kind import (
     GET_KIND,
     LIST_KINDS,
     PUBLISH,
-    KindPage,
+    KindList,
     KindQuery,
     KindsQuery,
     KindView,
@@ -24,42 +24,42 @@ from flowfabric.wire.kind import (
 
 
 @serves(PUBLISH)
-async def publish_kind(call: Call) -> Answer:
+async def publish_kind(call: ServerCall) -> Response:
     """Publish a kind; this server forgets what it knew of it."""
     outcome = await apply(call, PUBLISH)
     call.server.kinds.forget()
-    return Answer(PUBLISH.answer.write(outcome))
+    return Response(PUBLISH.answer.write(outcome))
 
 
 @serves(DELETE_KIND)
-async def delete_kind(call: Call) -> Answer:
+async def delete_kind(call: ServerCall) -> Response:
     """Delete a kind; this server forgets what it knew of it."""
     outcome = await apply(call, DELETE_KIND)
     call.server.kinds.forget()
-    return Answer(DELETE_KIND.answer.write(outcome))
+    return Response(DELETE_KIND.answer.write(outcome))
 
 
 @serves(GET_KIND)
-async def get_kind(call: Call) -> Answer:
+async def get_kind(call: ServerCall) -> Response:
     """Read the kind that holds in a namespace: its own, else the one for all."""
     asked: KindQuery = call.query
     bound = call.principal.namespace
     if bound and asked.namespace not in {None, bound}:
         raise refuse("kind_not_found", field="kind")
     namespace = bound or asked.namespace or FOR_ALL
-    return Answer(KindView.of(await call.read(GetKind(kind=call.path["kind"], namespace=namespace))))
+    return Response(KindView.of(await call.read(GetKind(kind=call.path["kind"], namespace=namespace))))
 
 
 @serves(LIST_KINDS)
-async def list_kinds(call: Call) -> Answer:
+async def list_kinds(call: ServerCall) -> Response:
     """List kinds by namespace and name; a bound token sees those of its namespace and those for all."""
     asked: KindsQuery = call.query
     bound = call.principal.namespace
     after = _read_cursor(asked.cursor)
     if bound and asked.namespace not in {None, bound}:
-        return Answer(KindPage(kinds=(), next_cursor=None))
+        return Response(KindList(kinds=(), next_cursor=None))
     page = await call.read(ListKinds(namespace=bound or asked.namespace, limit=asked.limit, after=after))
-    return Answer(KindPage(kinds=tuple(map(KindView.of, page.kinds)), next_cursor=_write_cursor(page.next)))
+    return Response(KindList(kinds=tuple(map(KindView.of, page.kinds)), next_cursor=_write_cursor(page.next)))
 
 
 def _write_cursor(place: tuple[str, str] | None) -> str | None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from flowfabric.model.command import PAGE_MAX
 from flowfabric.model.operations.lane import LaneView, ListLanes
-from flowfabric.server.http.call import Answer, Call
+from flowfabric.server.http.call import Response, ServerCall
 from flowfabric.server.http.listing import read_names
 from flowfabric.server.http.routing import serves
 from flowfabric.wire.lane import LIST_LANES, LanePage, LaneRow
 
 
 @serves(LIST_LANES)
-async def lanes(call: Call) -> Answer:
+async def lanes(call: ServerCall) -> Response:
     """List lanes, those of the settings among them."""
     limit, after = call.query.limit, call.query.cursor
     asked = min(limit + 1, PAGE_MAX)
@@ -27,7 +27,7 @@ async def lanes(call: Call) -> Answer:
     page = [known[name] for name in sorted(known)][:limit]
     more = more or len(known) > limit
     rows = tuple(_row(lane, call.now()) for lane in page)
-    return Answer(LanePage(lanes=rows, next_cursor=page[-1].lane_id if more else None))
+    return Response(LanePage(lanes=rows, next_cursor=page[-1].lane_id if more else None))
 
 
 def _row(lane: LaneView, now: int) -> LaneRow:

@@ -8,7 +8,7 @@ from flowfabric.model import checks
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.limits import MAX_LEASE_TTL_MS, MIN_LEASE_TTL_MS
 from flowfabric.model.operations.lease import ListLeases, Renew, Renewed
-from flowfabric.server.http.call import Answer, Call
+from flowfabric.server.http.call import Response, ServerCall
 from flowfabric.server.http.records import inside
 from flowfabric.server.http.routing import serves
 from flowfabric.wire.errors import bad_request, refusal_of
@@ -26,7 +26,7 @@ MAX_RENEWALS: Final = 256
 
 
 @serves(RENEW_MANY)
-async def renew_many(call: Call) -> Answer:
+async def renew_many(call: ServerCall) -> Response:
     """Renew many leases; each is answered for itself, in order."""
     held: tuple[HeldLease, ...] = call.body.fences
     if len(held) > MAX_RENEWALS:
@@ -44,10 +44,10 @@ async def renew_many(call: Call) -> Answer:
         _result(lease.execution_id, next(replies) if refusal is None else refusal)
         for lease, refusal in zip(held, hidden, strict=True)
     )
-    return Answer(RenewalResults(results=results))
+    return Response(RenewalResults(results=results))
 
 
-async def _hidden(call: Call, lease: HeldLease) -> FlowFabricError | None:
+async def _hidden(call: ServerCall, lease: HeldLease) -> FlowFabricError | None:
     try:
         await call.visible(lease.execution_id)
     except FlowFabricError as error:
@@ -62,9 +62,9 @@ def _result(execution_id: str, reply: Renewed | FlowFabricError) -> RenewedLease
 
 
 @serves(LIST_LEASES)
-async def leases(call: Call) -> Answer:
+async def leases(call: ServerCall) -> Response:
     """List leases; a bound token sees those of its namespace."""
     held = await call.read(ListLeases(worker_instance_id=call.path["worker_id"]))
     if call.principal.namespace:
         held = tuple([each for each in held if await inside(call, each, call.principal.namespace)])
-    return Answer(LeasePage(executions=held, next_cursor=None))
+    return Response(LeasePage(executions=held, next_cursor=None))

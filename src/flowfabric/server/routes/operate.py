@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from flowfabric.server.http.call import Answer, Call
+from flowfabric.server.http.call import Response, ServerCall
 from flowfabric.server.http.routing import apply, serves
 from flowfabric.wire.operate import CHANGE_PRIORITY, PriorityView
 
 
 @serves(CHANGE_PRIORITY)
-async def change_priority(call: Call) -> Answer:
+async def change_priority(call: ServerCall) -> Response:
     """Change a priority."""
     changed = await apply(call, CHANGE_PRIORITY)
     headers = (("x-old-priority", str(changed.old)), ("x-new-priority", str(changed.new)))
-    return Answer(CHANGE_PRIORITY.answer.write(PriorityView(execution_id=call.execution_id)), headers=headers)
+    return Response(
+        CHANGE_PRIORITY.answer.write(PriorityView(execution_id=call.execution_id)), headers=headers
+    )

@@ -26,7 +26,7 @@ from flowfabric.model.operations.worker_serving import Because
 from flowfabric.model.records import Attempt, Execution
 from flowfabric.model.state import Eligibility, Phase, Public
 from flowfabric.server.access.fences import seen_by
-from flowfabric.server.http.call import Answer, Call, Stopping, encode
+from flowfabric.server.http.call import Response, ServerCall, ServerStopping, encode
 from flowfabric.server.http.cursors import read_cursor, write_cursor
 from flowfabric.server.http.listing import read_list
 from flowfabric.server.http.routing import serves
@@ -42,7 +42,7 @@ from flowfabric.wire.read import (
     WAIT,
     Ending,
     ExecutionView,
-    Explanation,
+    ExplanationView,
     HistoryView,
 )
 from flowfabric.wire.views import (
@@ -63,7 +63,7 @@ MAX_DETAILS_BYTES: Final = 262_144
 """How many characters of details its attempts may show, and how many its waitpoints."""
 
 
-async def _described(call: Call) -> Execution:
+async def _described(call: ServerCall) -> Execution:
     execution_id = call.execution_id
     try:
         run = await call.read(GetExecution(execution_id=execution_id))
@@ -81,7 +81,7 @@ def _not_found(execution_id: str, what: str) -> HttpError:
 
 
 @serves(SHOW)
-async def show(call: Call) -> Answer:
+async def show(call: ServerCall) -> Response:
     """Show an execution."""
     run = await _described(call)
     view = ExecutionView.of(
@@ -89,17 +89,17 @@ async def show(call: Call) -> Answer:
         current_attempt_index=max(run.attempt.index, 0), flow_id=run.flow_id or None,
         started_at=str(run.started_at or ""), completed_at=str(run.completed_at or ""),
     )  # fmt: skip
-    return Answer(view)
+    return Response(view)
 
 
 @serves(STATE)
-async def state(call: Call) -> Answer:
+async def state(call: ServerCall) -> Response:
     """Return the public state, as one word."""
-    return Answer((await _described(call)).public_state)
+    return Response((await _described(call)).public_state)
 
 
 @serves(RESULT)
-async def result(call: Call) -> Answer:
+async def result(call: ServerCall) -> Response:
     """Return the result of a completed execution, byte for byte."""
     execution_id = call.execution_id
     try:
@@ -109,11 +109,11 @@ async def result(call: Call) -> Answer:
     if found.public_state is not Public.COMPLETED:
         raise _not_found(execution_id, "execution result")
     data = found.result.data if found.result is not None else b""
-    return Answer(raw=data, content_type=RESULT.media)
+    return Response(raw=data, content_type=RESULT.media)
 
 
 @serves(DETAIL)
-async def detail(call: Call) -> Answer:
+async def detail(call: ServerCall) -> Response:
     """Show everything about an execution; of more than 1000 steps the first, and of steps no results.
 
     Where attempts or waitpoints have details of more than 256 KiB in all, older attempts and later waitpoints are shown
@@ -122,7 +122,7 @@ async def detail(call: Call) -> Answer:
     return await call.server.live.read_large(_detail(call, call.execution_id))
 
 
-async def _detail(call: Call, execution_id: str) -> Answer:
+async def _detail(call: ServerCall, execution_id: str) -> Response:
     described, stored, attempts, suspension, waitpoints, steps = await asyncio.gather(
         call.read(Describe(execution_id=execution_id)),
         call.read(GetPayload(execution_id=execution_id)),
@@ -142,7 +142,7 @@ async def _detail(call: Call, execution_id: str) -> Answer:
         steps=tuple(map(StepOfDetail.of, steps.steps)),
         because=described.because,
     )
-    return Answer(raw=encode(view))
+    return Response(raw=encode(view))
 
 
 def _waitpoints(found: Sequence[WaitpointView]) -> tuple[WaitpointOfDetail, ...]:
@@ -155,7 +155,9 @@ def _waitpoints(found: Sequence[WaitpointView]) -> tuple[WaitpointOfDetail, ...]
     return tuple(shown)
 
 
-async def _attempts(call: Call, execution_id: str, attempts: Sequence[Attempt]) -> tuple[AttemptView, ...]:
+async def _attempts(
+    call: ServerCall, execution_id: str, attempts: Sequence[Attempt]
+) -> tuple[AttemptView, ...]:
     """Show attempts; those that completed keep their results, also after a replay, of which the newest are shown."""
     shown: list[AttemptView] = []
     room, details = MAX_RESULTS_BYTES, MAX_DETAILS_BYTES
@@ -172,28 +174,28 @@ async def _attempts(call: Call, execution_id: str, attempts: Sequence[Attempt]) 
 
 
 @serves(HISTORY)
-async def history(call: Call) -> Answer:
+async def history(call: ServerCall) -> Response:
     """Return what happened to an execution, in order."""
     after = read_cursor(_EVENTS, call.query.cursor)
     question = ReadHistory(execution_id=call.execution_id, after=after, limit=call.query.limit)
     page = seen_by(call.principal, await read_list(call, question))
     events = tuple(map(EventView.of, page.events))
-    return Answer(HistoryView(events=events, next_cursor=write_cursor(_EVENTS, page.next)))
+    return Response(HistoryView(events=events, next_cursor=write_cursor(_EVENTS, page.next)))
 
 
 @serves(EXPLAIN)
-async def explain(call: Call) -> Answer:
+async def explain(call: ServerCall) -> Response:
     """Say why an execution does not run now."""
     described = await call.read(Describe(execution_id=call.execution_id))
     run, because = described.run, described.because
     if run.lifecycle_phase is Phase.TERMINAL:
         because = (Because("ended", f"it has ended: {run.public_state}", {}),)
-    view = Explanation(
+    view = ExplanationView(
         execution_id=run.execution_id, public_state=run.public_state, runnable=_unhindered(run), because=because,
         live_workers=described.live_workers,
         lane_paused=bool(described.lane is not None and described.lane.paused_at),
     )  # fmt: skip
-    return Answer(view)
+    return Response(view)
 
 
 def _unhindered(run: Execution) -> bool:
@@ -204,12 +206,12 @@ def _unhindered(run: Execution) -> bool:
 
 
 @serves(WAIT)
-async def wait(call: Call) -> Answer:
+async def wait(call: ServerCall) -> Response:
     """Wait until an execution has ended."""
     execution_id = call.execution_id
     try:
         run = await call.while_connected(wait_until_ended(call.store, execution_id, call.query.timeout_ms))
-    except Stopping:  # a wait that ends early ends like any other
+    except ServerStopping:  # a wait that ends early ends like any other
         run = await wait_until_ended(call.store, execution_id, 0)
     outcome: dict[str, Any] = {}
     if run.public_state is Public.COMPLETED:
@@ -221,4 +223,4 @@ async def wait(call: Call) -> Answer:
         reason = run.failure_reason or run.cancellation_reason
         outcome = {"failure": Failure(reason=reason, category=run.failure_category or run.public_state)}
     ended = run.lifecycle_phase is Phase.TERMINAL
-    return Answer(Ending.of(run, terminal=ended, **outcome))
+    return Response(Ending.of(run, terminal=ended, **outcome))

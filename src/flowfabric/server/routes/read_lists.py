@@ -18,7 +18,7 @@ from flowfabric.model.operations.read_list import (
 )
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Public
-from flowfabric.server.http.call import Answer, Call
+from flowfabric.server.http.call import Response, ServerCall
 from flowfabric.server.http.cursors import (
     bad_cursor,
     queue_name,
@@ -33,7 +33,7 @@ from flowfabric.storage.resolve import family
 from flowfabric.wire.errors import bad_request
 from flowfabric.wire.fields import path_uuid
 from flowfabric.wire.read import LIST, STATS, ExecutionList, ListQuery, Stats
-from flowfabric.wire.views import Summary
+from flowfabric.wire.views import SummaryView
 
 PAGE_MAX = 1_000
 _NEVER_STORED = "resumable"
@@ -41,16 +41,16 @@ _NEVER_STORED = "resumable"
 
 
 @serves(LIST)
-async def list_executions(call: Call) -> Answer:
+async def list_executions(call: ServerCall) -> Response:
     """List executions of all partitions, or the ids of one."""
     asked: ListQuery = call.query
     if asked.partition is not None:
         return await _partition(call, asked, asked.partition)
     runs, cursor = await _page(call, asked)
-    return Answer(ExecutionList(executions=tuple(map(Summary.of, runs)), next_cursor=cursor))
+    return Response(ExecutionList(executions=tuple(map(SummaryView.of, runs)), next_cursor=cursor))
 
 
-async def _partition(call: Call, asked: ListQuery, partition: int) -> Answer:
+async def _partition(call: ServerCall, asked: ListQuery, partition: int) -> Response:
     count = call.store.partitions.flow
     if partition >= count:
         raise bad_request(f"partition {partition} is outside the configured count {count}", field="partition")
@@ -60,7 +60,7 @@ async def _partition(call: Call, asked: ListQuery, partition: int) -> Answer:
         except FlowFabricError as error:
             raise bad_cursor(error.text) from error
     if not asked.limit:
-        return Answer(ExecutionList(executions=(), next_cursor=None))
+        return Response(ExecutionList(executions=(), next_cursor=None))
     page = await call.read(
         ListPartition(
             partition=partition,
@@ -69,10 +69,10 @@ async def _partition(call: Call, asked: ListQuery, partition: int) -> Answer:
             limit=min(asked.limit, PAGE_MAX),
         )
     )
-    return Answer(ExecutionList(executions=page.ids, next_cursor=page.next or None))
+    return Response(ExecutionList(executions=page.ids, next_cursor=page.next or None))
 
 
-async def _page(call: Call, asked: ListQuery) -> tuple[Sequence[Execution], str | None]:
+async def _page(call: ServerCall, asked: ListQuery) -> tuple[Sequence[Execution], str | None]:
     bound = call.principal.namespace
     states = [_state(name) for name in asked.state if name not in {"eligible", _NEVER_STORED}]
     tags = {_tag(text) for text in asked.tag}
@@ -98,7 +98,7 @@ async def _page(call: Call, asked: ListQuery) -> tuple[Sequence[Execution], str 
 
 
 async def _queue(
-    call: Call, asked: ListQuery, filters: ListExecutions
+    call: ServerCall, asked: ListQuery, filters: ListExecutions
 ) -> tuple[Sequence[Execution], str | None]:
     if not asked.lane:
         raise bad_request("order=queue needs one lane", field="lane")
@@ -128,7 +128,7 @@ def _tag(text: str) -> tuple[str, str]:
 
 
 @serves(STATS)
-async def stats(call: Call) -> Answer:
+async def stats(call: ServerCall) -> Response:
     """Count executions by state, and say how busy this server was in the last minute."""
     bound = call.principal.namespace
     counts = {str(state): 0 for state in Public}
@@ -140,4 +140,4 @@ async def stats(call: Call) -> Answer:
         backend=family(call.server.settings.store), partitions=call.partitions, version=__version__,
         now=call.now(), uptime_ms=tally.uptime_ms(), uptime_seconds=tally.uptime_ms() // 1000,
     )  # fmt: skip
-    return Answer(view)
+    return Response(view)

@@ -11,7 +11,7 @@ from flowfabric.model.ids import check_execution_id
 from flowfabric.model.limits import MAX_INT
 from flowfabric.model.operations.read import GetExecution
 from flowfabric.model.operations.read_list import FeedEntry
-from flowfabric.server.http.call import Answer, Call
+from flowfabric.server.http.call import Response, ServerCall
 from flowfabric.server.http.routing import serves
 from flowfabric.server.live.feed import Live, feed_message, is_change
 from flowfabric.server.live.sse import PING, TOO_SLOW, EventStream, message, overrun
@@ -20,14 +20,14 @@ from flowfabric.wire.errors import HttpError, bad_request
 from flowfabric.wire.read import EXECUTION_EVENTS, FEED, WAKEUPS, FeedQuery
 
 
-def _last_id(call: Call) -> str:
+def _last_id(call: ServerCall) -> str:
     headers = dict(call.scope["headers"])
     given: str = headers.get(b"last-event-id", b"").decode("latin-1") or call.query.last_event_id
     return given.strip()
 
 
 @serves(EXECUTION_EVENTS)
-async def execution_events(call: Call) -> Answer:
+async def execution_events(call: ServerCall) -> Response:
     """Follow one execution to its end."""
     live = call.server.live
     with live.seat(call.principal) as seat:
@@ -37,20 +37,20 @@ async def execution_events(call: Call) -> Answer:
         if place.seq > run.event_count:
             raise bad_request("Last-Event-ID: this execution has not come that far", field="last_event_id")
         if place.told(run):  # a browser that reconnects after the end stops when it gets this
-            return Answer(raw=b"", status=204)
+            return Response(raw=b"", status=204)
         story = Story(live, execution_id, place, call.principal)
-        return Answer(response=EventStream(seat, story.chunks(), call.request_id))
+        return Response(response=EventStream(seat, story.chunks(), call.request_id))
 
 
 @serves(FEED)
-async def feed(call: Call) -> Answer:
+async def feed(call: ServerCall) -> Response:
     """Follow the state changes of everything, from now on or from an id."""
     live = call.server.live
     with live.seat(call.principal) as seat:
         accepts = _filter(call.query, call.principal.namespace)
         chunks = _changes(live, _position(_last_id(call)), accepts)
         await anext(chunks)  # what happens once the answer has begun is told, whenever it is first read
-        return Answer(response=EventStream(seat, chunks, call.request_id))
+        return Response(response=EventStream(seat, chunks, call.request_id))
 
 
 def _position(text: str) -> int | None:
@@ -107,19 +107,19 @@ async def _changes(
 
 
 @serves(WAKEUPS)
-async def wakeups(call: Call) -> Answer:
+async def wakeups(call: ServerCall) -> Response:
     """Stream the topics on which something may have changed."""
     live = call.server.live
     topics = tuple(dict.fromkeys(call.body.topics))
     with live.seat(call.principal, len(topics)) as seat:
         for topic in topics:
             await _check(call, topic)
-        return Answer(
+        return Response(
             response=EventStream(seat, _told(live, topics, call.principal.namespace), call.request_id)
         )
 
 
-async def _check(call: Call, topic: str) -> None:
+async def _check(call: ServerCall, topic: str) -> None:
     kind, _, name = topic.partition(":")
     try:
         if kind == "execution":

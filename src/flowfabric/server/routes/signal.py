@@ -9,7 +9,7 @@ from flowfabric.model.operations.read import GetExecution
 from flowfabric.model.operations.signal import ObserveSignals, ReadInbox
 from flowfabric.model.operations.suspend_waitpoint import WaitpointView
 from flowfabric.model.wait_result import wait_signal
-from flowfabric.server.http.call import Answer, Call
+from flowfabric.server.http.call import Response, ServerCall
 from flowfabric.server.http.cursors import read_cursor, write_cursor
 from flowfabric.server.http.listing import FIRST, read_page
 from flowfabric.server.http.routing import apply, serves
@@ -20,10 +20,10 @@ _INBOX = "inbox"
 
 
 @serves(APPROVE)
-async def approve(call: Call) -> Answer:
+async def approve(call: ServerCall) -> Response:
     """Deliver a signal as an operator."""
     try:
-        return Answer(APPROVE.answer.write(await apply(call, APPROVE)))
+        return Response(APPROVE.answer.write(await apply(call, APPROVE)))
     except FlowFabricError as error:
         answer_missing_waitpoint(error)
         raise
@@ -36,23 +36,23 @@ def answer_missing_waitpoint(error: FlowFabricError) -> None:
 
 
 @serves(LIST_SIGNALS)
-async def signals(call: Call) -> Answer:
+async def signals(call: ServerCall) -> Response:
     """List the signals that ended the last suspension of the current attempt."""
     found = await call.server.live.read_large(call.read(ObserveSignals(execution_id=call.execution_id)))
-    return Answer(SignalList(signals=tuple(map(wait_signal, found))))
+    return Response(SignalList(signals=tuple(map(wait_signal, found))))
 
 
 @serves(INBOX)
-async def inbox(call: Call) -> Answer:
+async def inbox(call: ServerCall) -> Response:
     """List every open waitpoint, the oldest first."""
     question = ReadInbox(
         namespace=call.principal.namespace, after=read_cursor(_INBOX, call.query.cursor),
         limit=call.query.limit,
     )  # fmt: skip
-    return Answer(await call.server.live.read_large(_page(call, question)))
+    return Response(await call.server.live.read_large(_page(call, question)))
 
 
-async def _page(call: Call, question: ReadInbox) -> InboxView:
+async def _page(call: ServerCall, question: ReadInbox) -> InboxView:
     page = await read_page(call, question)
     now = call.now()
     rows: list[InboxRow | None] = []
@@ -63,7 +63,7 @@ async def _page(call: Call, question: ReadInbox) -> InboxView:
     return InboxView(waitpoints=found, next_cursor=write_cursor(_INBOX, page.next))
 
 
-async def _row(call: Call, view: WaitpointView, now: int) -> InboxRow | None:
+async def _row(call: ServerCall, view: WaitpointView, now: int) -> InboxRow | None:
     try:
         run = await call.read(GetExecution(execution_id=view.execution_id))
     except NotFound:  # purged since

@@ -7,7 +7,7 @@ from typing import Final
 
 from flowfabric.model.limits import MAX_INT, MAX_NAME_BYTES, MAX_STEP_BYTES_IN_PAGE
 from flowfabric.model.operations.step import GetStep, ListedStep, ListSteps
-from flowfabric.server.http.call import Answer, Call
+from flowfabric.server.http.call import Response, ServerCall
 from flowfabric.server.http.cursors import bad_cursor
 from flowfabric.server.http.routing import serves
 from flowfabric.wire import payload
@@ -18,7 +18,7 @@ _CURSOR: Final = re.compile(r"([0-9]{1,16})-(.+)", re.DOTALL)
 
 
 @serves(LIST_STEPS)
-async def list_steps(call: Call) -> Answer:
+async def list_steps(call: ServerCall) -> Response:
     """List stored steps in the order of their calls."""
     query: StepQuery = call.query
     if not 1 <= query.limit <= STEPS_PAGE:
@@ -29,7 +29,7 @@ async def list_steps(call: Call) -> Answer:
     )  # fmt: skip
     page = await call.read(question)
     cursor = None if page.next is None else f"{page.next[0]}-{page.next[1]}"
-    return Answer(StepPageView(steps=tuple(map(_row, page.steps)), next_cursor=cursor))
+    return Response(StepPageView(steps=tuple(map(_row, page.steps)), next_cursor=cursor))
 
 
 def _row(step: ListedStep) -> StepRow:
@@ -54,13 +54,13 @@ def _after(cursor: str) -> tuple[int, str]:
 
 
 @serves(GET_STEP)
-async def get_step(call: Call) -> Answer:
+async def get_step(call: ServerCall) -> Response:
     """Return one stored step."""
     name = call.path["name"]
     step = await call.read(GetStep(execution_id=call.execution_id, step_name=name))
     if step is None:
         raise HttpError(404, "no step of this name is stored", "not_found", kind="not_found", field="name")
     shown = payload.shown("result", step.result, step.encoding)
-    return Answer(
+    return Response(
         OneStep(name=step.name, call_index=step.call_index, at=step.at, encoding=step.encoding, **shown)
     )

@@ -16,7 +16,7 @@ from flowfabric.model.operations.read import GetExecution
 from flowfabric.model.operations.stream import FrameView, ReadStream, ReadSummary, StreamPage, TailStream
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Ownership
-from flowfabric.server.http.call import Answer, Call, Stopping
+from flowfabric.server.http.call import Response, ServerCall, ServerStopping
 from flowfabric.server.http.pieces import in_pieces, paged_answer
 from flowfabric.server.http.routing import apply, serves
 from flowfabric.wire import payload
@@ -45,7 +45,7 @@ _U32_MAX = 2**32 - 1
 
 
 @serves(APPEND)
-async def append_frames(call: Call) -> Answer:
+async def append_frames(call: ServerCall) -> Response:
     """Append frames; a lease that is gone is refused as by every other operation of its holder."""
     try:
         appended = await apply(call, APPEND)
@@ -56,7 +56,7 @@ async def append_frames(call: Call) -> Answer:
         refusal = from_engine(_lost_lease(run, call.now()), classic=False)
         refusal.extra["cause"] = error.code
         raise refusal from error
-    return Answer({"Appended": [AppendedView.of(each) for each in appended]})
+    return Response({"Appended": [AppendedView.of(each) for each in appended]})
 
 
 def _lost_lease(run: Execution, now: int) -> FlowFabricError:
@@ -69,7 +69,7 @@ def _lost_lease(run: Execution, now: int) -> FlowFabricError:
 
 
 @serves(READ)
-async def read_stream(call: Call) -> Answer:
+async def read_stream(call: ServerCall) -> Response:
     """Read frames of an attempt."""
     asked: ReadQuery = call.query
     _check_limit(asked.limit, "from/to for larger spans")
@@ -83,7 +83,7 @@ async def read_stream(call: Call) -> Answer:
 
 
 @serves(TAIL)
-async def tail_stream(call: Call) -> Answer:
+async def tail_stream(call: ServerCall) -> Response:
     """Return the frames after one; when there is none, wait for one or for the end of the stream."""
     asked: TailQuery = call.query
     if _cursor("after", asked.after) in {"start", "end"}:
@@ -102,9 +102,9 @@ async def tail_stream(call: Call) -> Answer:
     return await _paged(call, in_pieces(question, partial(_tail, call, asked.block_ms), partial(_read, call)))
 
 
-async def _tail(call: Call, wait_ms: int, question: TailStream) -> StreamPage:
+async def _tail(call: ServerCall, wait_ms: int, question: TailStream) -> StreamPage:
     """Tail a stream; that of an execution which is not there looks like one that was never written."""
-    with contextlib.suppress(Stopping):  # a wait that ends early ends like any other
+    with contextlib.suppress(ServerStopping):  # a wait that ends early ends like any other
         end = time.monotonic() + wait_ms / 1000
         while (left_ms := int((end - time.monotonic()) * 1000)) > 0:
             try:
@@ -114,22 +114,22 @@ async def _tail(call: Call, wait_ms: int, question: TailStream) -> StreamPage:
     return await _read(call, question)
 
 
-async def _read(call: Call, question: ReadStream | TailStream) -> StreamPage:
+async def _read(call: ServerCall, question: ReadStream | TailStream) -> StreamPage:
     try:
         return await call.server.live.read_large(call.read(question))
     except NotFound:
         return NEVER_WRITTEN
 
 
-def _take_permit(call: Call) -> None:
+def _take_permit(call: ServerCall) -> None:
     """Take a permit, which is given back when the answer has left."""
     if call.server.stopping.is_set():
-        raise Stopping
+        raise ServerStopping
     call.held.enter_context(call.server.stream_ops.hold())
 
 
 @serves(READ_SUMMARY)
-async def stream_summary(call: Call) -> Answer:
+async def stream_summary(call: ServerCall) -> Response:
     """Return the summary document of an attempt."""
     question = ReadSummary(execution_id=call.execution_id, attempt_index=_index(call))
     call.held.enter_context(call.server.stream_ops.hold())
@@ -137,10 +137,10 @@ async def stream_summary(call: Call) -> Answer:
     if found is None:
         raise HttpError(404, "this attempt has no summary yet", "not_found", kind="not_found")
     document = payload.embedded(found.document)
-    return Answer(SummaryDocument.of(found, document=NULL if document is None else document))
+    return Response(SummaryDocument.of(found, document=NULL if document is None else document))
 
 
-def _index(call: Call) -> int:
+def _index(call: ServerCall) -> int:
     text = call.path["idx"]
     if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= _U32_MAX):
         raise bad_request("the attempt index must be a number from 0 to 4294967295", field="attempt_index")
@@ -162,7 +162,7 @@ def _cursor(field: str, text: str) -> str:
     return text
 
 
-async def _paged(call: Call, pages: AsyncGenerator[StreamPage, None]) -> Answer:
+async def _paged(call: ServerCall, pages: AsyncGenerator[StreamPage, None]) -> Response:
     call.held.push_async_callback(pages.aclose)
     return await paged_answer(pages, _frame, _page)
 

@@ -10,7 +10,7 @@ from flowfabric.model.conditions import Condition, friendly_condition, list_cond
 from flowfabric.model.errors import NotFound, invalid
 from flowfabric.model.operations.suspend import Binding
 from flowfabric.model.operations.suspend_waitpoint import ListWaitpoints, ReadToken
-from flowfabric.server.http.call import NO_STORE, Answer, Call
+from flowfabric.server.http.call import NO_STORE, Response, ServerCall
 from flowfabric.server.http.listing import read_list
 from flowfabric.server.http.routing import apply, serves
 from flowfabric.storage.minting import new_uuid
@@ -29,7 +29,7 @@ from flowfabric.wire.views import WaitpointRow
 
 
 @serves(SUSPEND)
-async def suspend(call: Call) -> Answer:
+async def suspend(call: ServerCall) -> Response:
     """Give the lease back until a condition on signals holds; keep it where that is so already."""
     body: SuspendBody = call.body
     if body.source not in HOLDER_SOURCES:
@@ -47,10 +47,10 @@ async def suspend(call: Call) -> Answer:
         waitpoints=waitpoints,
         suspension_id=body.suspension_id or call.new_id(),
     )
-    return Answer(SUSPEND.answer.write(outcome))
+    return Response(SUSPEND.answer.write(outcome))
 
 
-async def _pending_key(call: Call, body: SuspendBody) -> str:
+async def _pending_key(call: ServerCall, body: SuspendBody) -> str:
     """Look up the key of a waitpoint made ahead, where signals on it are to be counted."""
     if body.use_waitpoint_id is None or body.waitpoint_key or not body.distinct:
         return body.waitpoint_key or ""
@@ -93,16 +93,16 @@ def _plan(body: SuspendBody, key: str) -> tuple[Condition, tuple[Binding, ...]]:
 
 
 @serves(LIST_WAITPOINTS)
-async def pending_waitpoints(call: Call) -> Answer:
+async def pending_waitpoints(call: ServerCall) -> Response:
     """List the open waitpoints of an execution."""
     after = path_uuid("after", call.query.after) if call.query.after else ""
     question = ListWaitpoints(execution_id=call.execution_id, after=after, limit=call.query.limit)
     page = await read_list(call, question)
-    return Answer([WaitpointRow.of(view) for view in page.waitpoints])
+    return Response([WaitpointRow.of(view) for view in page.waitpoints])
 
 
 @serves(READ_TOKEN)
-async def waitpoint_token(call: Call) -> Answer:
+async def waitpoint_token(call: ServerCall) -> Response:
     """Return the token of an open waitpoint."""
     execution_id = call.execution_id
     waitpoint_id = path_uuid("waitpoint_id", call.path["waitpoint_id"])
@@ -113,4 +113,4 @@ async def waitpoint_token(call: Call) -> Answer:
     if token is None:
         missing = "waitpoint token not found (consumed, expired, or unknown id)"
         raise HttpError(404, missing, "not_found", headers=NO_STORE)
-    return Answer(TokenOfWaitpoint(token=token), headers=NO_STORE)
+    return Response(TokenOfWaitpoint(token=token), headers=NO_STORE)

@@ -6,30 +6,30 @@ from flowfabric.engine.workers import bury
 from flowfabric.model.command import PAGE_MAX
 from flowfabric.model.operations.lease import CountLeases
 from flowfabric.model.operations.worker import ListWorkers, Refreshed
-from flowfabric.server.http.call import Answer, Call
+from flowfabric.server.http.call import Response, ServerCall
 from flowfabric.server.http.listing import read_names
 from flowfabric.server.http.routing import apply, serves
 from flowfabric.wire.worker import LIST_WORKERS, MARK_DEAD, REGISTER, WorkerPage, WorkerRow
 
 
 @serves(REGISTER)
-async def register(call: Call) -> Answer:
+async def register(call: ServerCall) -> Response:
     """Announce a worker; until when a known one lives is in a header."""
     outcome = await apply(call, REGISTER)
     until = (("x-next-expiry-ms", str(outcome.next_expiry)),) if isinstance(outcome, Refreshed) else ()
-    return Answer(type(outcome).__name__, headers=until)
+    return Response(type(outcome).__name__, headers=until)
 
 
 @serves(MARK_DEAD)
-async def dead(call: Call) -> Answer:
+async def dead(call: ServerCall) -> Response:
     """Declare a worker dead, and take its leases."""
     command = MARK_DEAD.read_command(call, call.body)
     outcome, _ = await bury(call.store, command, only=call.principal.namespace)
-    return Answer(MARK_DEAD.answer.write(outcome))
+    return Response(MARK_DEAD.answer.write(outcome))
 
 
 @serves(LIST_WORKERS)
-async def workers(call: Call) -> Answer:
+async def workers(call: ServerCall) -> Response:
     """List live workers, and how many leases each holds."""
     bound = call.principal.namespace
     after, _, instance = call.query.cursor.rpartition(" ")  # no instance has a blank in its name
@@ -46,4 +46,4 @@ async def workers(call: Call) -> Answer:
         )
         for worker, leases in zip(page, held, strict=True)
     )  # fmt: skip
-    return Answer(WorkerPage(workers=rows, next_cursor=cursor))
+    return Response(WorkerPage(workers=rows, next_cursor=cursor))

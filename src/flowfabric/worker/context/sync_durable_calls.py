@@ -115,4 +115,4 @@ class SyncDurableCalls:
 
 
 class SyncWithOptions(SyncDurableCalls):
-    """What `SyncContext.options` returns: steps and children of the same context, with these options."""
+    """What `options` of a `SyncContext` returns: steps and children of the same context, with these options."""
