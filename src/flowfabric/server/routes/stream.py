@@ -18,6 +18,7 @@ from flowfabric.model.contracts.reads import (
     StreamPage,
     TailStream,
 )
+from flowfabric.model.contracts.streams import Appended
 from flowfabric.model.errors import FlowFabricError, NotFound, refuse
 from flowfabric.model.ids import parse_cursor
 from flowfabric.model.records import Execution
@@ -62,7 +63,13 @@ async def append_frames(call: ServerCall) -> Response:
         refusal = from_engine(_lost_lease(run, call.now()), classic=False)
         refusal.extra["cause"] = error.code
         raise refusal from error
-    return Response({"Appended": [AppendedView.of(each) for each in appended]})
+    return Response({"Appended": [_appended(each) for each in appended]})
+
+
+def _appended(each: Appended) -> AppendedView:
+    return AppendedView(
+        entry_id=each.entry_id, frame_count=each.frame_count, summary_version=each.summary_version
+    )
 
 
 def _lost_lease(run: Execution, now: int) -> FlowFabricError:
