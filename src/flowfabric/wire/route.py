@@ -87,7 +87,7 @@ class Incoming(Protocol):
 
 _NEVER_COPIED: Final = frozenset({"execution_id", "namespace"})
 """Fields of a body that are judged before they count."""
-Takes = Callable[[Any, Any], Mapping[str, Any]]
+Takes = Callable[[Any, Any], dict[str, Any]]
 Sends = Callable[[Any], Mapping[str, Any]]
 
 
@@ -209,12 +209,14 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
         if plan.holder and given.source not in HOLDER_SOURCES:
             call.demand(Right.OPERATE)
         if self.takes is not None:
-            fields = {**self.takes(call, given), **fields}
+            fields = self.takes(call, given) | fields
         fields.setdefault("actor", call.behalf if plan.holder else call.actor)
         if given is not None:
             for name, to, adapt in plan.copied:
+                if to in fields:
+                    continue
                 value = getattr(given, name)
-                if value is not None and value is not UNSET and to not in fields:
+                if value is not None and value is not UNSET:
                     fields[to] = value if adapt is None else adapt(value)
         for parameter, name in plan.in_path:
             if name not in fields:

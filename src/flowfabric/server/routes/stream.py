@@ -13,7 +13,14 @@ from flowfabric.engine import tail_when_ready
 from flowfabric.model.errors import FlowFabricError, NotFound, refuse
 from flowfabric.model.ids import parse_cursor
 from flowfabric.model.operations.read import GetExecution
-from flowfabric.model.operations.stream import FrameView, ReadStream, ReadSummary, StreamPage, TailStream
+from flowfabric.model.operations.stream import (
+    Appended,
+    FrameView,
+    ReadStream,
+    ReadSummary,
+    StreamPage,
+    TailStream,
+)
 from flowfabric.model.records import Execution
 from flowfabric.model.state import Ownership
 from flowfabric.server.http.call import Response, ServerCall, ServerStopping
@@ -56,7 +63,13 @@ async def append_frames(call: ServerCall) -> Response:
         refusal = from_engine(_lost_lease(run, call.now()), classic=False)
         refusal.extra["cause"] = error.code
         raise refusal from error
-    return Response({"Appended": [AppendedView.of(each) for each in appended]})
+    return Response({"Appended": [_appended(each) for each in appended]})
+
+
+def _appended(each: Appended) -> AppendedView:
+    return AppendedView(
+        entry_id=each.entry_id, frame_count=each.frame_count, summary_version=each.summary_version
+    )
 
 
 def _lost_lease(run: Execution, now: int) -> FlowFabricError:
