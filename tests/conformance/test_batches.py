@@ -9,7 +9,7 @@ import pytest
 
 from flowfabric.model import limits
 from flowfabric.model.contracts.base import Command
-from flowfabric.model.contracts.create import Created, CreateExecution, Duplicate, Pause, Unpause
+from flowfabric.model.contracts.create import Created, CreateExecution, Duplicate
 from flowfabric.model.contracts.lease import Claim, Claimed, Complete, Completed, Fail, Renew, Renewed
 from flowfabric.model.contracts.reads import ListLeases
 from flowfabric.model.errors import FlowFabricError
@@ -34,13 +34,6 @@ async def test_work_of_a_batch_is_claimed_once(ff: Driver) -> None:
     assert isinstance(first, Claimed)
     assert [task.execution_id for task in first.tasks] == [create.execution_id]
     assert before == second == Claimed(())
-
-
-async def test_work_that_a_batch_takes_out_and_puts_back_is_claimed_once(ff: Driver) -> None:
-    execution_id = await ff.create()
-    pause, unpause = Pause(execution_id=execution_id), Unpause(execution_id=execution_id)
-    replies: list[Any] = await ff.store.apply_many([pause, unpause, claim(max_tasks=2)])
-    assert [task.execution_id for task in replies[2].tasks] == [execution_id]
 
 
 async def test_second_end_of_a_batch_is_judged_after_the_first(ff: Driver) -> None:
