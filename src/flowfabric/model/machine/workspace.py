@@ -13,10 +13,18 @@ from typing import Any, Final, NamedTuple
 from msgspec import Struct
 
 from flowfabric.model.checks import missing_capabilities
+<<<<<<< /work/wt/int/src/flowfabric/model/machine/workspace.py
 from flowfabric.model.command import Key, Need
 from flowfabric.model.errors import FlowFabricError, refuse
 from flowfabric.model.indexes import Placement, claimable, placement, route_of, score
+=======
+from flowfabric.model.command import Command, Need
+from flowfabric.model.errors import FlowFabricError, InternalError, refuse
+from flowfabric.model.indexes import Placement, claimable, placement, route_of
+from flowfabric.model.lane_order import score
+>>>>>>> /work/wt/.rx/src/flowfabric/model/machine/workspace.py
 from flowfabric.model.limits import MAX_INT
+from flowfabric.model.record_kinds import Key
 from flowfabric.model.records import Event, Execution, Lane, Record, Route
 from flowfabric.model.state import Ownership
 
@@ -108,8 +116,12 @@ class Workspace:
         self.current.setdefault(need, value)
 
     def learn_head(self, head: Head, ids: Sequence[str], complete: bool) -> None:
-        """Take in the best executions of a route; their records are learned apart."""
-        self._fronts[head] = _Front(dict.fromkeys(ids), len(ids), complete)
+        """Take in the best executions of a route; their records are learned apart.
+
+        What this group has changed is left out: if it can still be claimed, it is among what became claimable.
+        """
+        stored = dict.fromkeys(each for each in ids if ("execution", (each,)) not in self.original)
+        self._fronts[head] = _Front(stored, len(ids), complete)
 
     # What a step asks.
 
