@@ -85,7 +85,9 @@ async def raw_servers(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RawServe
 
         async def start(*, keep_alive: float = 75, settings: Settings | None = None, **limits: Any) -> Door:
             monkeypatch.setattr(listener, "KEEP_ALIVE_SECONDS", keep_alive)
-            monkeypatch.setattr(listener, "Limits", lambda **given: TransportLimits(**{**given, **limits}))
+            monkeypatch.setattr(
+                listener, "TransportLimits", lambda **given: TransportLimits(**{**given, **limits})
+            )
             chosen = settings or Settings(listen=("127.0.0.1", 0))
             store = await open_store(":memory:")
             stack.push_async_callback(store.close)

@@ -17,7 +17,7 @@ from flowfabric.model.operations.claim import Claim
 from flowfabric.model.operations.create import CreateExecution
 from flowfabric.model.operations.finish import Complete, Completed
 from flowfabric.model.operations.lease import Renew
-from flowfabric.model.operations.operate import ChangePriority, PriorityChanged, SetTags
+from flowfabric.model.operations.operate import ChangePriority, Pause, PriorityChanged, SetTags, Unpause
 from flowfabric.model.operations.timer import MarkLeaseExpired
 from flowfabric.storage.valkey import ClusterStore, ValkeyStore
 from flowfabric.storage.valkey.connection.client import Client
@@ -238,6 +238,16 @@ async def test_a_worker_hears_of_a_lease_that_it_lost_and_got_back_in_one_group(
         replies: list[Any] = await general.store.apply_many([lost, again])
         assert replies[1].tasks[0].fence.lease_epoch == task.fence.lease_epoch + 1
         assert await woken.wait(5)
+
+
+async def test_work_that_a_group_takes_out_and_puts_back_is_claimed_once(general: Driver) -> None:
+    execution_id = await general.create()
+    pause, unpause = Pause(execution_id=execution_id), Unpause(execution_id=execution_id)
+    claim = Claim(
+        worker_id="w", worker_instance_id="w-a", lanes=("default",), mint=new_uuid(), lease_ttl_ms=60_000, max_tasks=2,
+    )  # fmt: skip
+    replies: list[Any] = await general.store.apply_many([pause, unpause, claim])
+    assert [task.execution_id for task in replies[2].tasks] == [execution_id]
 
 
 async def test_a_policy_that_says_nothing_is_kept_as_it_came(general: Driver) -> None:

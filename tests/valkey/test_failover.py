@@ -48,6 +48,11 @@ async def test_with_confirmed_answers_the_death_of_the_primary_loses_nothing(fas
             async with under_load(url, wait=1, fast_paths=fast_paths) as load:
                 await load.more(300)
                 chosen, other = sorted(followers, key=progress, reverse=True)
+                ask(
+                    other, "REPLICAOF", "NO", "ONE"
+                )  # it confirms nothing more that the other one may not have
+                sent = int(info(primary, "replication")["master_repl_offset"])
+                await until(lambda: progress(chosen) >= sent)
                 promote(chosen, [other])
                 await load.met("unreplicated")
                 primary.kill()

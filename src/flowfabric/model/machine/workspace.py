@@ -126,8 +126,12 @@ class Workspace:
         self.current.setdefault(read, value)
 
     def learn_head(self, head: Head, ids: Sequence[str], complete: bool) -> None:
-        """Take in the best executions of a queue; their records are learned apart."""
-        self._fronts[head] = _Front(dict.fromkeys(ids), len(ids), complete)
+        """Take in the best executions of a queue; their records are learned apart.
+
+        What this group has changed is left out: if it can still be claimed, it is among what became claimable.
+        """
+        stored = dict.fromkeys(each for each in ids if (EXECUTION, (each,)) not in self.original)
+        self._fronts[head] = _Front(stored, len(ids), complete)
 
     # What a step asks.
 

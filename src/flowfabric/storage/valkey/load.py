@@ -1,4 +1,4 @@
-"""Loading: turning the wishes of a workspace into requests, and replies into records."""
+"""Loading: turning what a workspace asks for into calls, and replies into records."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Loader:
         self._sight = sight
 
     def load(self, request: LoadRequest) -> Plan[None]:
-        """Tell the workspace what it wishes to know; all wishes go out together."""
+        """Tell the workspace what it asked for; all requests go out together."""
         plans = [self._need(need) for need in request.reads]
         plans += [self._head(head, count) for head, count in request.heads.items()]
         yield from together(plans)
@@ -327,4 +327,4 @@ _SPECIAL: Final[dict[str, Callable[[Loader, Row], Plan[None]]]] = {
     "found": Loader._found,  # noqa: SLF001
     "lanes": Loader._lanes,  # noqa: SLF001
 }
-"""Wishes that are more than one record by its key."""
+"""Requests for more than one record by its key."""

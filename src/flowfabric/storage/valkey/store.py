@@ -23,7 +23,6 @@ from libvalkey import ReplyError
 from flowfabric.model.command import Command, Question
 from flowfabric.model.errors import FlowFabricError, InternalError, Unreachable
 from flowfabric.model.ids import Partitions
-from flowfabric.model.machine.group import run_group
 from flowfabric.model.machine.workspace import Workspace
 from flowfabric.model.operations.timer import Purge
 from flowfabric.storage.base import Clock, Dump, RepairReport
@@ -34,13 +33,12 @@ from flowfabric.storage.valkey.connection.faults import of_reply
 from flowfabric.storage.valkey.connection.wakeups import Wakeups
 from flowfabric.storage.valkey.connection.wire import CALL_SECONDS
 from flowfabric.storage.valkey.keys import SINGLE, Layout
-from flowfabric.storage.valkey.load import Loader
 from flowfabric.storage.valkey.opening.boot import prepare
 from flowfabric.storage.valkey.opening.patience import Patience
 from flowfabric.storage.valkey.operations import Call, fast_call
 from flowfabric.storage.valkey.requests import EACH, NAMES, PAUSE, Gathered, Plan, Request
 from flowfabric.storage.valkey.sight import EVERYTHING, Sight
-from flowfabric.storage.valkey.unit import Unit
+from flowfabric.storage.valkey.unit import Unit, read
 from flowfabric.storage.valkey.upkeep import inspect
 from flowfabric.storage.valkey.upkeep.mending import Mender
 from flowfabric.storage.wake import Listener
@@ -282,21 +280,9 @@ class ValkeyStore(StoreBase):
 
     async def _ask(self, question: Question[Any]) -> Any:
         try:
-            _, answer = await self._run(question)
+            return await self.carry_out(read(self._layout, Workspace(self.now()), question))
         except Unreachable:  # asking changes nothing, so it is asked once more, on a new connection
-            _, answer = await self._run(question)
-        return answer
-
-    async def _run(self, command: Command[Any]) -> tuple[Workspace, Any]:
-        """Run the machine of this process on what the server holds."""
-        space = Workspace(self.now())
-        rounds = run_group(space, (command,), (0.0,))
-        loader = Loader(space, self._layout)
-        try:
-            while True:
-                await self.carry_out(loader.load(next(rounds)))
-        except StopIteration as done:
-            return space, done.value[0]
+            return await self.carry_out(read(self._layout, Workspace(self.now()), question))
 
     async def carry_out(self, plan: Plan[Any]) -> Any:
         """Send what a plan asks, one write for each round of it."""

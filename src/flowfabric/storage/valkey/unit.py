@@ -13,7 +13,7 @@ from typing import Any, Final
 from flowfabric.model.command import Command
 from flowfabric.model.errors import FlowFabricError, StoreBusy
 from flowfabric.model.machine.group import run_group
-from flowfabric.model.machine.workspace import Workspace
+from flowfabric.model.machine.workspace import LoadRequest, Workspace
 from flowfabric.model.operations.timer import Purge
 from flowfabric.storage.base import Clock
 from flowfabric.storage.valkey.keys import Layout
@@ -95,13 +95,7 @@ class Decision:
 
     def run(self, commands: Sequence[Command[Any]], chances: Sequence[float]) -> Plan[list[Any]]:
         """Load what the commands ask for, and decide them."""
-        rounds = run_group(self.space, commands, chances)
-        try:
-            while True:
-                yield from self._load(self._loader.load(next(rounds)))
-        except StopIteration as done:
-            answers: list[Any] = done.value
-            return answers
+        return _decide(self.space, commands, chances, lambda request: self._load(self._loader.load(request)))
 
     def arguments(self) -> list[str | bytes]:
         """Return what a commit compares and writes."""
@@ -144,4 +138,27 @@ class Decision:
             self._since = self._since or now
         for request, reply in zip(requests, replies, strict=True):
             self.reads.note(request, reply)
+        return replies
+
+
+def read(layout: Layout, space: Workspace, question: Command[Any]) -> Plan[Any]:
+    """Answer a question about all homes; nothing is saved."""
+    (answer,) = yield from _decide(space, (question,), (0.0,), Loader(space, layout).load)
+    return answer
+
+
+def _decide(
+    space: Workspace,
+    commands: Sequence[Command[Any]],
+    chances: Sequence[float],
+    load: Callable[[LoadRequest], Plan[None]],
+) -> Plan[list[Any]]:
+    rounds = run_group(space, commands, chances)
+    try:
+        request = next(rounds)
+        while True:
+            yield from load(request)
+            request = next(rounds)
+    except StopIteration as done:
+        replies: list[Any] = done.value
         return replies
