@@ -28,8 +28,12 @@ async def main(path: str) -> None:
 
         # The worker: claim the best work of a lane, under a lease.
         claim = Claim(
-            worker_id="w1", worker_instance_id="w1-a", lanes=("default",), kinds=("greet",), mint=str(uuid.uuid4())
-        )  # fmt: skip
+            worker_id="w1",
+            worker_instance_id="w1-a",
+            lanes=("default",),
+            kinds=("greet",),
+            mint=str(uuid.uuid4()),
+        )
         for task in (await store.apply(claim)).tasks:
             # A stored step outlives this worker: the next attempt finds it in `task.steps`.
             done = {step.name: step.result for step in task.steps}

@@ -51,8 +51,18 @@ ROOMS: Final = (
         " [retries and timeouts](../../guides/retries-and-timeouts.md).",
         {
             "flowfabric": (
-                "Retry()", "Permanent()", "StepTimeout", "WaitTimeout", "LeaseLost", "TaskFailed", "TaskCancelled",
-                "TaskExpired", "ResultExpired", "NothingWaits", "SubmitRefused", "FlowFabricError",
+                "Retry()",
+                "Permanent()",
+                "StepTimeout",
+                "WaitTimeout",
+                "LeaseLost",
+                "TaskFailed",
+                "TaskCancelled",
+                "TaskExpired",
+                "ResultExpired",
+                "NothingWaits",
+                "SubmitRefused",
+                "FlowFabricError",
             ),
             "flowfabric.app": ("TaskSkipped", "UnknownTask"),
             "flowfabric.worker": ("StepMismatch", "TaskConsumed"),
@@ -71,8 +81,19 @@ ROOMS: Final = (
         " the low level for loops of your own.",
         {
             "flowfabric.worker": (
-                "Layer", "RateLimit()", "CircuitBreaker()", "Tracing()", "Metrics()", "Sink", "Worker",
-                "WorkerSettings()", "ClaimedTask", "Runtime()", "Handler()", "Resolver", "verify_and_deliver",
+                "Layer",
+                "RateLimit()",
+                "CircuitBreaker()",
+                "Tracing()",
+                "Metrics()",
+                "Sink",
+                "Worker",
+                "WorkerSettings()",
+                "ClaimedTask",
+                "Runtime()",
+                "Handler()",
+                "Resolver",
+                "verify_and_deliver",
             ),
         },
     ),
@@ -87,7 +108,7 @@ ROOMS: Final = (
             "flowfabric.storage.base": ("Commands", "Upkeep", "StoreTraits", "Subscription"),
         },
     ),
-)  # fmt: skip
+)
 
 TWINS: Final = {
     "SyncFlowFabric": "FlowFabric",
@@ -110,13 +131,28 @@ HIDDEN: Final = {
     "Tracing": {"after"},
     "Metrics": {"after"},
     "SqliteStore": {
-        "acquire_leader_lease", "release_leader_lease", "collect", "repair", "dump", "close", "partitions", "traits",
+        "acquire_leader_lease",
+        "release_leader_lease",
+        "collect",
+        "repair",
+        "dump",
+        "close",
+        "partitions",
+        "traits",
     },
     "HttpClient": {
-        "apply", "apply_many", "claim_within", "end_within", "make_link", "partitions", "read", "subscribe",
-        "tail_within", "traits",
+        "apply",
+        "apply_many",
+        "claim_within",
+        "end_within",
+        "make_link",
+        "partitions",
+        "read",
+        "subscribe",
+        "tail_within",
+        "traits",
     },
-}  # fmt: skip
+}
 """What other rooms need, and what every store or layer has."""
 SHARED: Final = {"Submits": "FlowFabric", "Submitter": "FlowFabric"}
 """Where the methods of a base are explained, if not there."""

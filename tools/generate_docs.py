@@ -46,16 +46,25 @@ def page(title: str, *parts: str) -> str:
 def states() -> str:
     """Write the page of dimensions, public states and legal combinations."""
     kinds: tuple[type[StrEnum], ...] = (
-        state.Phase, state.Ownership, state.Eligibility, state.Blocking, state.Outcome, state.AttemptState,
-    )  # fmt: skip
+        state.Phase,
+        state.Ownership,
+        state.Eligibility,
+        state.Blocking,
+        state.Outcome,
+        state.AttemptState,
+    )
     dimensions = ((kind.__name__, inspect.getdoc(kind) or "", code(kind)) for kind in kinds)
     legal = (
         (
-            f"`{row.phase}`", code(row.ownership), f"`{row.eligibility}`", code(row.blocking), code(row.outcome),
+            f"`{row.phase}`",
+            code(row.ownership),
+            f"`{row.eligibility}`",
+            code(row.blocking),
+            code(row.outcome),
             code(row.attempt),
         )
         for row in state.LEGAL
-    )  # fmt: skip
+    )
     return page(
         "States",
         "An execution stores six dimensions. Users see one word that follows from three of them.\n",
@@ -90,11 +99,17 @@ def transitions() -> str:
     """Write the page of transitions."""
     rows = (
         (
-            row.number, f"`{name}`", row.operation, _start(row), _target(row.to), f"`{row.event}`",
-            f"`{row.attempt_life}`" if row.attempt_life else "", f"`{row.closes_stream}`" if row.closes_stream else "",
+            row.number,
+            f"`{name}`",
+            row.operation,
+            _start(row),
+            _target(row.to),
+            f"`{row.event}`",
+            f"`{row.attempt_life}`" if row.attempt_life else "",
+            f"`{row.closes_stream}`" if row.closes_stream else "",
         )
         for name, row in NAMED.items()
-    )  # fmt: skip
+    )
     head = ("No.", "Name", "Operation", "From", "To", "Event", "Attempt becomes", "Closes the stream as")
     return page(
         "Transitions",

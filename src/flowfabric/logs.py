@@ -24,8 +24,10 @@ _STANDARD: Final = frozenset(
 def facts(record: logging.LogRecord) -> dict[str, Any]:
     """Return what a record carries besides its text: request, execution, and all that was given as `extra`."""
     found: dict[str, Any] = {
-        "request_id": REQUEST.get(), "execution_id": EXECUTION.get(), "trace_id": TRACE.get(),
-    }  # fmt: skip
+        "request_id": REQUEST.get(),
+        "execution_id": EXECUTION.get(),
+        "trace_id": TRACE.get(),
+    }
     found |= {name: value for name, value in record.__dict__.items() if name not in _STANDARD}
     return {name: value for name, value in found.items() if value is not None and value != ""}
 
@@ -47,8 +49,13 @@ class JsonLines(_Lines):
 
     def format(self, record: logging.LogRecord) -> str:
         """Write a record."""
-        line = {"at": self.when(record), "level": record.levelname.lower(), "logger": record.name,
-                "message": record.getMessage(), **facts(record)}  # fmt: skip
+        line = {
+            "at": self.when(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **facts(record),
+        }
         trace = self.trace(record)
         if trace:
             line["exception"] = trace

@@ -21,9 +21,16 @@ from support.face import Face
 
 def declare(app: FlowFabric) -> None:
     @app.task(
-        lane="slow", priority=7, tags={"team": "web"}, retries=1, backoff=0, timeout="2m", capabilities=["gpu"],
-        fairness_key="tenant-1", fairness_weight=5,
-    )  # fmt: skip
+        lane="slow",
+        priority=7,
+        tags={"team": "web"},
+        retries=1,
+        backoff=0,
+        timeout="2m",
+        capabilities=["gpu"],
+        fairness_key="tenant-1",
+        fairness_weight=5,
+    )
     async def greet(name: str, times: int = 1) -> str:
         """Greet somebody.
 

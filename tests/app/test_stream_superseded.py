@@ -97,9 +97,17 @@ async def test_late_reader_gets_only_what_counts(face: Face) -> None:
     assert kinds(late) == ["AttemptStarted", "draft", "AttemptStarted", "intro", "whole"]
     everything = await read(run, include_superseded=True)
     assert kinds(everything) == [
-        "AttemptStarted", "intro", "draft", "half", "Superseded", "AttemptStarted", "intro", "Superseded", "intro",
+        "AttemptStarted",
+        "intro",
+        "draft",
+        "half",
+        "Superseded",
+        "AttemptStarted",
+        "intro",
+        "Superseded",
+        "intro",
         "whole",
-    ]  # fmt: skip
+    ]
     assert screen(everything) == screen(late) == "draft intro whole"
 
 
@@ -143,9 +151,17 @@ async def test_every_position_goes_on_without_gap_or_repeat(face: Face) -> None:
     await face.fail(task, "boom")
     everything = await read(run, include_superseded=True)
     assert kinds(everything) == [
-        "AttemptStarted", "a", "Superseded", "b", "Superseded", "AttemptStarted", "c", "Superseded", "AttemptStarted",
+        "AttemptStarted",
+        "a",
+        "Superseded",
+        "b",
+        "Superseded",
+        "AttemptStarted",
+        "c",
+        "Superseded",
+        "AttemptStarted",
         "d",
-    ]  # fmt: skip
+    ]
     assert screen(everything) == "d"
     for place, item in enumerate(everything):
         assert await read(run, item.position, include_superseded=True) == everything[place + 1 :]
@@ -176,8 +192,10 @@ async def test_handlers_tell_which_step_they_are_in(face: Face) -> None:
     assert screen([item async for item in run.stream()]) == "draft intro"
     everything = [item async for item in run.stream(include_superseded=True) if isinstance(item, Frame)]
     assert [(frame.text, frame.step, frame.lease_epoch) for frame in everything] == [
-        ("intro", "", 1), ("draft", "write", 1), ("intro", "", 2),
-    ]  # fmt: skip
+        ("intro", "", 1),
+        ("draft", "write", 1),
+        ("intro", "", 2),
+    ]
 
 
 async def _read(run: Run[str]) -> list[Item]:

@@ -66,12 +66,19 @@ def test_second_task_of_a_kind_is_refused_and_the_first_is_named() -> None:
 @pytest.mark.parametrize(
     ("options", "field"),
     [
-        ({"name": "a@2"}, "name"), ({"version": 0}, "version"), ({"timeout": "soon"}, "timeout"),
-        ({"deadline": -1}, "deadline"), ({"backoff": "1s"}, "retries"), ({"retries": -1}, "retries"),
-        ({"capabilities": ["a,b"]}, ""), ({"executor": "moon"}, "executor"), ({"executor": "loop"}, "executor"),
-        ({"tags": {"Bad Key": "x"}}, "tags"), ({"retries": 1, "backoff": Backoff("never")}, "backoff.first"),
+        ({"name": "a@2"}, "name"),
+        ({"version": 0}, "version"),
+        ({"timeout": "soon"}, "timeout"),
+        ({"deadline": -1}, "deadline"),
+        ({"backoff": "1s"}, "retries"),
+        ({"retries": -1}, "retries"),
+        ({"capabilities": ["a,b"]}, ""),
+        ({"executor": "moon"}, "executor"),
+        ({"executor": "loop"}, "executor"),
+        ({"tags": {"Bad Key": "x"}}, "tags"),
+        ({"retries": 1, "backoff": Backoff("never")}, "backoff.first"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_meant_is_refused_where_it_is_said(options: dict[str, Any], field: str) -> None:
     app = FlowFabric()
     with pytest.raises(FlowFabricError) as refused:
@@ -105,16 +112,25 @@ def test_defaults_become_the_policy() -> None:
     app = FlowFabric()
     backoff = Backoff("200ms", most="5s", factor=3)
     app.task(
-        name="a", retries=3, backoff=backoff, retry_on=["timeout"], timeout="2m", deadline=timedelta(hours=1),
-        capabilities=["gpu"], retention="1w",
-    )(lambda: None)  # fmt: skip
+        name="a",
+        retries=3,
+        backoff=backoff,
+        retry_on=["timeout"],
+        timeout="2m",
+        deadline=timedelta(hours=1),
+        capabilities=["gpu"],
+        retention="1w",
+    )(lambda: None)
     app.task(name="b", retries=2, backoff="5s")(lambda: None)
     app.task(name="c")(lambda: None)
     assert policy_of(app, "a") == {
         "retry_policy": {
             "max_retries": 3,
             "backoff": {
-                "type": "exponential", "initial_delay_ms": 200, "max_delay_ms": 5_000, "multiplier": 3,
+                "type": "exponential",
+                "initial_delay_ms": 200,
+                "max_delay_ms": 5_000,
+                "multiplier": 3,
                 "jitter": True,
             },
             "retryable_categories": ["timeout", "retry"],
@@ -122,7 +138,7 @@ def test_defaults_become_the_policy() -> None:
         "timeout_policy": {"attempt_timeout_ms": 120_000, "execution_deadline_ms": 3_600_000},
         "routing_requirements": {"required_capabilities": ["gpu"]},
         "stream_policy": {"retention_ttl_ms": 604_800_000},
-    }  # fmt: skip
+    }
     assert policy_of(app, "b") == {
         "retry_policy": {"max_retries": 2, "backoff": {"type": "fixed", "delay_ms": 5_000}}
     }

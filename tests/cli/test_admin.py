@@ -70,8 +70,10 @@ def test_a_check_of_settings_is_json_for_programs() -> None:
     told = json.loads(ended.stdout)
     assert (ended.returncode, ended.stderr, told["good"]) == (0, "", True)
     assert (told["store"], told["listen"], told["waitpoint_secret"]) == (
-        "work.db", "127.0.0.1:1", "kept in the store",
-    )  # fmt: skip
+        "work.db",
+        "127.0.0.1:1",
+        "kept in the store",
+    )
 
 
 @pytest.mark.parametrize(

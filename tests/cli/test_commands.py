@@ -61,8 +61,10 @@ async def test_work_is_submitted_waited_for_and_looked_at(place: Place, ff: Ff) 
     page = (await ff("inspect", short(run["execution_id"]))).out
     assert "hello, AdaHello" not in page
     assert [line.split()[:2] for line in page.splitlines()[:3]] == [
-        ["id", run["execution_id"]], ["kind", "greet"], ["state", "completed"],
-    ]  # fmt: skip
+        ["id", run["execution_id"]],
+        ["kind", "greet"],
+        ["state", "completed"],
+    ]
     raw = (await ff("inspect", short(run["execution_id"]), "--raw")).json
     assert raw["described"]["run"]["attempt"]["life"] == "ended_success"
 
@@ -207,8 +209,12 @@ async def test_a_tail_says_which_frames_are_superseded(place: Place, ff: Ff) -> 
         assert (intro.get("step"), draft.get("step")) == (None, "write")
         first, last = (each["position"].partition(".")[2] for each in (intro, draft))
         assert told["superseded"] == {
-            "lease_epoch": 1, "from": first, "to": last, "by_epoch": 2, "kept_steps": ["write"],
-        }  # fmt: skip
+            "lease_epoch": 1,
+            "from": first,
+            "to": last,
+            "by_epoch": 2,
+            "kept_steps": ["write"],
+        }
         assert (await ff("tail", execution_id, "--json", "--after", told["position"])).lines == [again]
     lines = (await ff("tail", execution_id)).out.splitlines()
     since = lines[1].split()[0]
@@ -223,17 +229,24 @@ async def test_a_tail_says_which_frames_are_superseded(place: Place, ff: Ff) -> 
 async def test_what_a_person_is_asked_is_shown_before_the_answer(place: Place, ff: Ff) -> None:
     async def send(ctx: Context) -> None:
         await ctx.wait_for_signal(
-            "approve", "reject", message="Send to ann? " + "It costs money. " * 8,
+            "approve",
+            "reject",
+            message="Send to ann? " + "It costs money. " * 8,
             details={"to": "ann", "sum": [1, 2], "text": "\x1b]0;owned\x07hello"},
-        )  # fmt: skip
+        )
 
     ff.environ["COLUMNS"] = "80"
     async with place.runtime(send):
         execution_id = (await ff("submit", "send")).out.strip()
         await place.state(execution_id, "suspended")
-        pages = [(await ff(*words)).out for words in (
-            ("waitpoints",), ("explain", execution_id), ("inspect", execution_id),
-        )]  # fmt: skip
+        pages = [
+            (await ff(*words)).out
+            for words in (
+                ("waitpoints",),
+                ("explain", execution_id),
+                ("inspect", execution_id),
+            )
+        ]
         (shown,) = await ff.json("waitpoints")
     for page in pages:
         assert "Send to ann? It costs" in page

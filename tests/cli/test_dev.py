@@ -63,9 +63,16 @@ async def running(
     """Start `ff` where an app lies, and be sure that it ends."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("FF_", "COLUMNS"))}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "flowfabric.cli", *arguments, cwd=folder, env=environ, stdin=stdin,
-        stdout=asyncio.subprocess.PIPE, stderr=stderr,
-    )  # fmt: skip
+        sys.executable,
+        "-m",
+        "flowfabric.cli",
+        *arguments,
+        cwd=folder,
+        env=environ,
+        stdin=stdin,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=stderr,
+    )
     try:
         yield process
     finally:
@@ -137,25 +144,38 @@ async def test_an_app_is_named_by_its_file_or_its_module(target: str, tmp_path: 
         ("./shop:app", 2, "there is no file shop; there is shop.py"),
         ("./pages:app", 2, "pages is a folder; name the file of the app"),
         ("./my.shop.py:app", 2, "my.shop.py cannot be imported; call the file NAME.py, with no other dot"),
-        ("./pages/asyncio.py:app", 2, "pages/asyncio.py cannot be imported: asyncio is another module already"),
+        (
+            "./pages/asyncio.py:app",
+            2,
+            "pages/asyncio.py cannot be imported: asyncio is another module already",
+        ),
         (":app", 2, "'' is not the name of a module; write shop.tasks:app or ./shop.py:app"),
         ("shop:nothing", 2, "shop has no FlowFabric called nothing; write shop:app"),
         ("./shop.py:nothing", 2, "./shop.py has no FlowFabric called nothing; write ./shop.py:app"),
         ("shop:greet", 2, "greet in shop is of type function, not a FlowFabric; write shop:app"),
         ("empty", 2, "empty has no FlowFabric called app; make one: app = FlowFabric()"),
         ("needy", 1, "needy cannot be imported: ImportError: cannot import name 'no' from 'shop'"),
-        ("./bare.py", 1, "bare.py cannot be imported: ModuleNotFoundError: No module named 'no' ({}bare.py, line 1)"),
+        (
+            "./bare.py",
+            1,
+            "bare.py cannot be imported: ModuleNotFoundError: No module named 'no' ({}bare.py, line 1)",
+        ),
         ("odd:app", 1, "odd cannot be imported: SyntaxError: '(' was never closed ({}odd.py, line 1)"),
         ("broken", 1, "broken cannot be imported: ZeroDivisionError: division by zero ({}broken.py, line 3)"),
     ],
-)  # fmt: skip
+)
 async def test_an_app_that_cannot_be_loaded_is_explained(
     target: str, code: int, text: str, tmp_path: Path
 ) -> None:
     files = {
-        "shop.py": APP, "my.shop.py": APP, "empty.py": "", "odd.py": "app = (", "needy.py": "from shop import no",
-        "bare.py": "import no", "broken.py": "\ndef half():\n    1 / 0\nhalf()",
-    }  # fmt: skip
+        "shop.py": APP,
+        "my.shop.py": APP,
+        "empty.py": "",
+        "odd.py": "app = (",
+        "needy.py": "from shop import no",
+        "bare.py": "import no",
+        "broken.py": "\ndef half():\n    1 / 0\nhalf()",
+    }
     for name, content in files.items():
         (tmp_path / name).write_text(content, "utf-8")
     (tmp_path / "pages").mkdir()
@@ -196,9 +216,12 @@ async def test_dev_serves_works_and_reloads(backend: Backend, code: Path) -> Non
         await until(dev, "nap .* suspended")  # who sleeps asks nobody
         dev.stdin.write(b"a\n'\nr\n")
         await until(
-            dev, "nothing asks for an answer now", "ff: No closing quotation",
-            "worker-2 is restarted: as requested", "worker-3 runs shop:app",
-        )  # fmt: skip
+            dev,
+            "nothing asks for an answer now",
+            "ff: No closing quotation",
+            "worker-2 is restarted: as requested",
+            "worker-3 runs shop:app",
+        )
         dev.stdin.write(b"q\n")
         assert await dev.wait() == 0
 
@@ -224,9 +247,16 @@ async def test_dev_tells_programs_what_happens(backend: Backend, code: Path) -> 
 async def test_the_options_of_a_task_hold_for_what_dev_submits(backend: Backend, code: Path) -> None:
     (code / "shop.py").write_text(APP + FLAKY, "utf-8")
     async with running(
-        code, "dev", "shop:app", "--json", *backend.flags, *LOCAL, "--submit", "flaky",
+        code,
+        "dev",
+        "shop:app",
+        "--json",
+        *backend.flags,
+        *LOCAL,
+        "--submit",
+        "flaky",
         stderr=asyncio.subprocess.DEVNULL,
-    ) as dev:  # fmt: skip
+    ) as dev:
         assert dev.stdout is not None
         ends: list[str] = []
         while not ends:
@@ -313,8 +343,9 @@ async def test_dev_wants_a_store_of_its_own(code: Path) -> None:
     async with running(code, "dev", "shop:app", "--store", "http://127.0.0.1:1") as process:
         said = (await process.communicate())[0].decode()
     assert (process.returncode, said) == (
-        2, "ff: ff dev starts its own server: name a store, not a server\n",
-    )  # fmt: skip
+        2,
+        "ff: ff dev starts its own server: name a store, not a server\n",
+    )
 
 
 async def test_a_second_interrupt_of_a_worker_gives_its_work_back(place: Place, tmp_path: Path) -> None:

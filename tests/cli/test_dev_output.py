@@ -59,15 +59,27 @@ async def test_it_says_which_frames_are_superseded(tmp_path: Path) -> None:
     told = [line for line in said if line.startswith(("»", "resumed by", "reclaimed by", "the handler"))]
     again = "the handler runs again: "
     assert [line.partition(" by")[0] for line in told] == [
-        "» intro", "» kept", "resumed", f"{again}1 of its last 2 frames is superseded (not those of stored steps)",
-        "» intro", "» half", "reclaimed", f"{again}its last 2 frames are superseded",
-    ]  # fmt: skip
+        "» intro",
+        "» kept",
+        "resumed",
+        f"{again}1 of its last 2 frames is superseded (not those of stored steps)",
+        "» intro",
+        "» half",
+        "reclaimed",
+        f"{again}its last 2 frames are superseded",
+    ]
     lines = [json.loads(line) for line in documents.getvalue().splitlines()]
     one, two = (line for line in lines if line.get("event") == "superseded")
     assert one == {
-        "execution_id": task.execution_id, "event": "superseded", "attempt_index": 0, "lease_epoch": 1,
-        "from": first.entry_id, "to": last.entry_id, "by_epoch": 2, "kept_steps": ["write"],
-    }  # fmt: skip
+        "execution_id": task.execution_id,
+        "event": "superseded",
+        "attempt_index": 0,
+        "lease_epoch": 1,
+        "from": first.entry_id,
+        "to": last.entry_id,
+        "by_epoch": 2,
+        "kept_steps": ["write"],
+    }
     assert (two["lease_epoch"], two["kept_steps"]) == (2, [])
 
 

@@ -127,8 +127,13 @@ async def test_kinds_are_listed_and_shown(place: Place, ff: Ff) -> None:
     await place.store.apply(PublishKind(kind="other", namespace="theirs"))
     listed = await ff.json("kinds")
     assert [(kind["namespace"], kind["kind"]) for kind in listed] == [
-        ("", "greet"), ("", "keep@2"), ("", "measure"), ("", "price"), ("", "thumbnail"), ("theirs", "other"),
-    ]  # fmt: skip
+        ("", "greet"),
+        ("", "keep@2"),
+        ("", "measure"),
+        ("", "price"),
+        ("", "thumbnail"),
+        ("theirs", "other"),
+    ]
     assert len(await ff.json("kinds", "--limit", "1")) == 1
     assert len(await ff.json("kinds", "--namespace", "mine")) == 5
     page = (await ff("kinds")).out.splitlines()

@@ -73,8 +73,11 @@ def test_text_is_broken_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "a line that is too long for it http://127.0.0.1:9090/executions\nand  more"
     Output(out).paragraph(text, head="who: ", column=5)
     assert out.getvalue().splitlines() == [
-        "who: a line that is too", "     long for it", "     http://127.0.0.1:9090/executions", "     and  more",
-    ]  # fmt: skip
+        "who: a line that is too",
+        "     long for it",
+        "     http://127.0.0.1:9090/executions",
+        "     and  more",
+    ]
     monkeypatch.delenv("COLUMNS")
     Output(programs).paragraph("long " * 40 + "line")
     assert programs.getvalue().count("\n") == 1
@@ -88,8 +91,12 @@ def test_pieces_of_a_text_are_broken_between_words(monkeypatch: pytest.MonkeyPat
         output.write(piece, head="who: ", column=5)
     output.line("end")
     assert [line.rstrip() for line in out.getvalue().splitlines()] == [
-        "who: it keeps what", "     is done, and", "     does the", "     rest", "end",
-    ]  # fmt: skip
+        "who: it keeps what",
+        "     is done, and",
+        "     does the",
+        "     rest",
+        "end",
+    ]
 
 
 def test_a_note_stands_below_its_row(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,12 +42,19 @@ def test_what_may_have_been_done_is_not_repeated_blindly(code: str) -> None:
 @pytest.mark.parametrize(
     ("status", "code", "retryable"),
     [
-        (400, "invalid_input", False), (401, "unauthorized", False), (403, "unauthorized", False),
-        (404, "not_found", False), (413, "payload_too_large", False), (429, "resource_exhausted", True),
-        (500, "internal_error", False), (502, "unreachable", True), (503, "unreachable", True),
-        (504, "unreachable", True), (302, "internal_error", False),
+        (400, "invalid_input", False),
+        (401, "unauthorized", False),
+        (403, "unauthorized", False),
+        (404, "not_found", False),
+        (413, "payload_too_large", False),
+        (429, "resource_exhausted", True),
+        (500, "internal_error", False),
+        (502, "unreachable", True),
+        (503, "unreachable", True),
+        (504, "unreachable", True),
+        (302, "internal_error", False),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[1]", b'{"code": "new_code"}', b"\xff", b"[" * 100_000])
 def test_what_is_not_ours_is_told_by_its_status(status: int, code: str, retryable: bool, body: bytes) -> None:
     error = failure(status, body)

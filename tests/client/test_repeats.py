@@ -87,10 +87,13 @@ async def test_a_pause_that_is_too_long_is_the_callers(client: HttpClient, stub:
 @pytest.mark.parametrize(
     ("status", "code", "retryable"),
     [
-        (409, "lease_conflict", True), (400, "invalid_input", False), (500, "internal_error", False),
-        (503, "hmac_secret_not_initialized", False), (404, "execution_not_found", False),
+        (409, "lease_conflict", True),
+        (400, "invalid_input", False),
+        (500, "internal_error", False),
+        (503, "hmac_secret_not_initialized", False),
+        (404, "execution_not_found", False),
     ],
-)  # fmt: skip
+)
 async def test_other_refusals_are_the_callers(
     client: HttpClient, stub: Stub, status: int, code: str, retryable: bool
 ) -> None:

@@ -18,10 +18,27 @@ from support.expect import refused
 from support.over_http import BEHIND, OverHttp
 
 STAY_INSIDE = {
-    "MarkLeaseExpired", "PromoteDelayed", "ExpireSuspension", "ExpireExecution", "ExpireWaitpoints", "Purge",
-    "LoseDeadLease", "SeedSecret", "RotateSecret", "Block", "Unblock", "OpenLane", "CreateToken", "DeleteToken",
-    "ListTokens", "SignLink", "ReadCursorKeys", "ListKids", "ReadDue", "FindClaimable",
-}  # fmt: skip
+    "MarkLeaseExpired",
+    "PromoteDelayed",
+    "ExpireSuspension",
+    "ExpireExecution",
+    "ExpireWaitpoints",
+    "Purge",
+    "LoseDeadLease",
+    "SeedSecret",
+    "RotateSecret",
+    "Block",
+    "Unblock",
+    "OpenLane",
+    "CreateToken",
+    "DeleteToken",
+    "ListTokens",
+    "SignLink",
+    "ReadCursorKeys",
+    "ListKids",
+    "ReadDue",
+    "FindClaimable",
+}
 """The engine's own, and administration of secrets. Nothing else may go around HTTP in the suites."""
 BUILT = {"Claim": {"mint"}, "Suspend": {"condition", "waitpoints"}}
 """Required fields that the server makes from others."""
@@ -66,11 +83,22 @@ def test_every_question_says_what_its_answer_is() -> None:
 @pytest.mark.parametrize("kind", sorted(NOT_OFFERED, key=str))
 async def test_what_stays_inside_says_so(side: OverHttp, kind: type[Command[Any]]) -> None:
     given: dict[str, Any] = {
-        "execution_id": "{fp:1}:00000000-0000-4000-8000-000000000001", "worker_instance_id": "w", "kid": "k",
-        "new_kid": "k", "secret_hex": "00", "new_secret_hex": "00", "grace_ms": 1, "blocking_reason": "x",
-        "token_id": "t", "name": "n", "role": "reader", "digest": "d", "waitpoint_id": "w", "text": "t",
+        "execution_id": "{fp:1}:00000000-0000-4000-8000-000000000001",
+        "worker_instance_id": "w",
+        "kid": "k",
+        "new_kid": "k",
+        "secret_hex": "00",
+        "new_secret_hex": "00",
+        "grace_ms": 1,
+        "blocking_reason": "x",
+        "token_id": "t",
+        "name": "n",
+        "role": "reader",
+        "digest": "d",
+        "waitpoint_id": "w",
+        "text": "t",
         "lane_id": "default",
-    }  # fmt: skip
+    }
     command = kind(**{name: value for name, value in given.items() if name in kind.__struct_fields__})
     with refused("not_offered"):
         await side.client.apply(command)
@@ -85,9 +113,12 @@ async def test_the_engine_does_not_run_over_http(ff: Driver, side: OverHttp) -> 
         with refused("not_offered"):
             ask()
     for work in (
-        client.acquire_leader_lease("a", "b", 1), client.release_leader_lease("a", "b"), client.collect(),
-        client.repair(), client.dump(),
-    ):  # fmt: skip
+        client.acquire_leader_lease("a", "b", 1),
+        client.release_leader_lease("a", "b"),
+        client.collect(),
+        client.repair(),
+        client.dump(),
+    ):
         with refused("not_offered"):
             await work
     with refused("not_offered"):

@@ -14,10 +14,19 @@ from flowfabric.model.errors import InvalidInput
 @pytest.mark.parametrize(
     ("written", "meant"),
     [
-        (0, 0), (2, 2_000), (0.25, 250), ("500ms", 500), ("30s", 30_000), ("2m", 120_000), ("1.5h", 5_400_000),
-        ("1h30m", 5_400_000), ("1d", 86_400_000), (" 1w ", 604_800_000), (timedelta(minutes=1), 60_000),
+        (0, 0),
+        (2, 2_000),
+        (0.25, 250),
+        ("500ms", 500),
+        ("30s", 30_000),
+        ("2m", 120_000),
+        ("1.5h", 5_400_000),
+        ("1h30m", 5_400_000),
+        ("1d", 86_400_000),
+        (" 1w ", 604_800_000),
+        (timedelta(minutes=1), 60_000),
     ],
-)  # fmt: skip
+)
 def test_every_form_means_milliseconds(written: Duration, meant: int) -> None:
     assert millis(written) == meant
     assert seconds(written) == meant / 1_000

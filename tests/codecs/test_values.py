@@ -54,12 +54,20 @@ class Pickled:
 @pytest.mark.parametrize(
     ("value", "type_"),
     [
-        (None, None), (1, int), ([1, 2], tuple[int, ...]), (Point(1, 2), Point), (Box([Point(3)]), Box),
-        ({"at": datetime(2026, 1, 2, tzinfo=UTC)}, Row), (Colour.RED, Colour), (Decimal("1.10"), Decimal),
-        (UUID(int=7), UUID), (Person(name="Ada", born=date(1815, 12, 10)), Person),
-        ([Person(name="Ada")], list[Person]), ({"a": Person(name="Ada")}, dict[str, Person | None]),
+        (None, None),
+        (1, int),
+        ([1, 2], tuple[int, ...]),
+        (Point(1, 2), Point),
+        (Box([Point(3)]), Box),
+        ({"at": datetime(2026, 1, 2, tzinfo=UTC)}, Row),
+        (Colour.RED, Colour),
+        (Decimal("1.10"), Decimal),
+        (UUID(int=7), UUID),
+        (Person(name="Ada", born=date(1815, 12, 10)), Person),
+        ([Person(name="Ada")], list[Person]),
+        ({"a": Person(name="Ada")}, dict[str, Person | None]),
     ],
-)  # fmt: skip
+)
 def test_values_come_back_as_their_types(value: Any, type_: Any) -> None:
     data, encoding = encode_value(value)
     assert encoding == "json"

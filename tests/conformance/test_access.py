@@ -20,8 +20,11 @@ def digest(text: str) -> str:
 
 def token(name: str = "ci", secret: str = "s", **more: object) -> CreateToken:
     fields: dict[str, object] = {
-        "token_id": new_uuid(), "name": name, "role": "worker", "digest": digest(secret),
-    }  # fmt: skip
+        "token_id": new_uuid(),
+        "name": name,
+        "role": "worker",
+        "digest": digest(secret),
+    }
     return CreateToken(**(fields | more))  # type: ignore[arg-type]
 
 
@@ -50,8 +53,15 @@ async def test_a_repeat_creates_nothing_and_an_id_is_not_reused(ff: Driver) -> N
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"digest": "plain text"}, {"token_id": "x"}, {"name": ""}, {"role": ""}, {"expires_at": -1}, {"namespace": "\n"}],
-)  # fmt: skip
+    [
+        {"digest": "plain text"},
+        {"token_id": "x"},
+        {"name": ""},
+        {"role": ""},
+        {"expires_at": -1},
+        {"namespace": "\n"},
+    ],
+)
 async def test_fields_are_checked(ff: Driver, wrong: dict[str, object]) -> None:
     await refused(ff, token(**wrong), "invalid_input")  # type: ignore[arg-type]
 

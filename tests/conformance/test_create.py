@@ -43,9 +43,16 @@ async def test_new_execution_waits_with_every_field_as_sent(ff: Driver) -> None:
     assert await ff.store.apply(command) == Created(command.execution_id, Public.WAITING)
     run = await ff.show(command.execution_id)
     for field in (
-        "execution_id", "lane_id", "namespace", "execution_kind", "creator_identity", "payload_encoding",
-        "priority", "tags", "fairness_key",
-    ):  # fmt: skip
+        "execution_id",
+        "lane_id",
+        "namespace",
+        "execution_kind",
+        "creator_identity",
+        "payload_encoding",
+        "priority",
+        "tags",
+        "fairness_key",
+    ):
         assert getattr(run, field) == getattr(command, field), field
     assert run.execution_id.startswith(f"{{fp:{run.partition}}}:")
     assert run.created_at == run.last_transition_at == run.last_mutation_at == ff.now

@@ -107,9 +107,14 @@ async def test_operators_cancel_whatever_has_not_ended(ff: Driver, name: str, so
     assert await ff.store.apply(command) == Cancelled(scene.execution_id)
     started = scene.task is not None
     assert await ff.vector(scene.execution_id) == (
-        "terminal", "unowned", "not_applicable", "none", "cancelled",
-        "attempt_terminal" if started else "pending_first_attempt", "cancelled",
-    )  # fmt: skip
+        "terminal",
+        "unowned",
+        "not_applicable",
+        "none",
+        "cancelled",
+        "attempt_terminal" if started else "pending_first_attempt",
+        "cancelled",
+    )
     run = await ff.show(scene.execution_id)
     assert (run.cancellation_reason, run.cancelled_by, run.completed_at) == ("enough", source, ff.now)
     assert (run.current_lease_id, run.current_worker_id, run.delay_until) == ("", "", 0)
@@ -187,8 +192,13 @@ async def test_delayed_attempt_goes_on_later_or_at_once(ff: Driver, ms: int, sta
     later = ("not_eligible_until_time", "waiting_for_delay")
     now = ("eligible_now", "waiting_for_worker")
     assert await ff.vector(task.execution_id) == (
-        "runnable", "unowned", *(later if ms > 0 else now), "none", "attempt_interrupted", state,
-    )  # fmt: skip
+        "runnable",
+        "unowned",
+        *(later if ms > 0 else now),
+        "none",
+        "attempt_interrupted",
+        state,
+    )
     run = await ff.show(task.execution_id)
     assert (run.current_lease_id, run.current_worker_id, run.lease_expires_at) == ("", "", 0)
     assert (run.current_lease_epoch, run.delay_until) == (1, ff.now + ms if ms > 0 else 0)

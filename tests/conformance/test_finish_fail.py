@@ -183,8 +183,14 @@ async def test_retry_without_delay_is_eligible_in_the_same_step(ff: Driver) -> N
     task = await ff.running(policy={"retry_policy": {"backoff": {"type": "fixed", "delay_ms": 0}}})
     assert await ff.fail(task) == RetryScheduled(ff.now, 1)
     assert await ff.vector(task.execution_id) == (
-        "runnable", "unowned", "eligible_now", "waiting_for_worker", "none", "pending_retry_attempt", "waiting",
-    )  # fmt: skip
+        "runnable",
+        "unowned",
+        "eligible_now",
+        "waiting_for_worker",
+        "none",
+        "pending_retry_attempt",
+        "waiting",
+    )
     assert (await ff.claim_one()).attempt_type == "retry"
 
 

@@ -27,10 +27,17 @@ SCHEMA = '{"type":"object","properties":{"name":{"type":"string"}},"required":["
 
 def greet(**more: Any) -> PublishKind:
     fields: dict[str, Any] = {
-        "kind": "greet", "lane": "slow", "priority": 7, "tags": (("team", "web"),), "required_capabilities": ("gpu",),
-        "fairness_key": "tenant-1", "fairness_weight": 5, "policy": POLICY, "input_schema": SCHEMA,
+        "kind": "greet",
+        "lane": "slow",
+        "priority": 7,
+        "tags": (("team", "web"),),
+        "required_capabilities": ("gpu",),
+        "fairness_key": "tenant-1",
+        "fairness_weight": 5,
+        "policy": POLICY,
+        "input_schema": SCHEMA,
         "description": "Greet somebody.",
-    }  # fmt: skip
+    }
     return PublishKind(**(fields | more))
 
 
@@ -42,9 +49,22 @@ async def test_a_kind_is_kept_as_it_was_published(ff: Driver) -> None:
     assert await ff.store.apply(greet(actor="worker-1")) == Published()
     kind = await ff.store.read(GetKind(kind="greet"))
     assert kind == Kind(
-        1, "greet", "", "slow", 7, (("team", "web"),), ("gpu",), "tenant-1", 5, POLICY, SCHEMA, "Greet somebody.",
-        ff.now, kind.published_by, greet().digest(),
-    )  # fmt: skip
+        1,
+        "greet",
+        "",
+        "slow",
+        7,
+        (("team", "web"),),
+        ("gpu",),
+        "tenant-1",
+        5,
+        POLICY,
+        SCHEMA,
+        "Greet somebody.",
+        ff.now,
+        kind.published_by,
+        greet().digest(),
+    )
     assert kind.published_by
 
 
@@ -96,8 +116,12 @@ async def test_kinds_are_listed_in_pages(ff: Driver) -> None:
     await ff.store.apply_many([greet(namespace=namespace, kind=kind) for namespace, kind in pairs])
     assert await names(ff, ListKinds()) == sorted(pairs)
     assert await names(ff, ListKinds(namespace="a")) == [
-        ("", "c"), ("", "d"), ("a", "a"), ("a", "a@2"), ("a", "z"),
-    ]  # fmt: skip
+        ("", "c"),
+        ("", "d"),
+        ("a", "a"),
+        ("a", "a@2"),
+        ("a", "z"),
+    ]
     assert await names(ff, ListKinds(namespace="")) == [("", "c"), ("", "d")]
     assert await names(ff, ListKinds(namespace="unknown")) == [("", "c"), ("", "d")]
     found: list[tuple[str, str]] = []
@@ -128,16 +152,25 @@ async def test_a_page_of_large_kinds_is_cut_short(ff: Driver) -> None:
 @pytest.mark.parametrize(
     ("wrong", "field"),
     [
-        ({"kind": ""}, "kind"), ({"kind": "a\nb"}, "kind"), ({"namespace": "a\0"}, "namespace"),
-        ({"lane": "a\tb"}, "lane"), ({"priority": -1}, "priority"), ({"priority": 9001}, "priority"),
-        ({"fairness_weight": 0}, "fairness_weight"), ({"fairness_weight": 1001}, "fairness_weight"),
-        ({"fairness_key": "x" * 257}, "fairness_key"), ({"description": "x" * 4097}, "description"),
-        ({"input_schema": "[]"}, "input_schema"), ({"input_schema": "{"}, "input_schema"),
-        ({"input_schema": '"' + "x" * 65_536 + '"'}, "input_schema"), ({"policy": "[]"}, "policy"),
-        ({"policy": '{"retry_policy":{"max_retries":"x"}}'}, "policy"), ({"tags": (("Bad Key", "x"),)}, "tags"),
+        ({"kind": ""}, "kind"),
+        ({"kind": "a\nb"}, "kind"),
+        ({"namespace": "a\0"}, "namespace"),
+        ({"lane": "a\tb"}, "lane"),
+        ({"priority": -1}, "priority"),
+        ({"priority": 9001}, "priority"),
+        ({"fairness_weight": 0}, "fairness_weight"),
+        ({"fairness_weight": 1001}, "fairness_weight"),
+        ({"fairness_key": "x" * 257}, "fairness_key"),
+        ({"description": "x" * 4097}, "description"),
+        ({"input_schema": "[]"}, "input_schema"),
+        ({"input_schema": "{"}, "input_schema"),
+        ({"input_schema": '"' + "x" * 65_536 + '"'}, "input_schema"),
+        ({"policy": "[]"}, "policy"),
+        ({"policy": '{"retry_policy":{"max_retries":"x"}}'}, "policy"),
+        ({"tags": (("Bad Key", "x"),)}, "tags"),
         ({"required_capabilities": ("a,b",)}, "required_capabilities"),
     ],
-)  # fmt: skip
+)
 async def test_every_field_is_checked(ff: Driver, wrong: dict[str, Any], field: str) -> None:
     reply: Any
     (reply,) = await ff.store.apply_many([greet(**wrong)])

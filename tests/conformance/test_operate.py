@@ -168,8 +168,13 @@ async def test_pause_holds_back_any_runnable_execution(ff: Driver, name: str) ->
         assert (last.event, last.reason, last.actor) == ("paused", "hold on", "ann")
         assert (await ff.show(scene.execution_id)).paused_at == ff.now
     assert await ff.vector(scene.execution_id) == (
-        "runnable", "unowned", *HELD, "none", before.attempt_state, "waiting",
-    )  # fmt: skip
+        "runnable",
+        "unowned",
+        *HELD,
+        "none",
+        before.attempt_state,
+        "waiting",
+    )
     assert await ff.claim() == ()
     async with untouched(ff):
         assert await ff.store.apply(Pause(execution_id=scene.execution_id)) == Paused()

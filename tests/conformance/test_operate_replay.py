@@ -26,8 +26,14 @@ async def test_ended_execution_runs_again(ff: Driver, name: str) -> None:
     command = Replay(execution_id=scene.execution_id, reason="fixed", requested_by="ann", actor="ann")
     assert await ff.store.apply(command) == Replayed(Public.WAITING)
     assert await ff.vector(scene.execution_id) == (
-        "runnable", "unowned", "eligible_now", "waiting_for_worker", "none", "pending_replay_attempt", "waiting",
-    )  # fmt: skip
+        "runnable",
+        "unowned",
+        "eligible_now",
+        "waiting_for_worker",
+        "none",
+        "pending_replay_attempt",
+        "waiting",
+    )
     run = await ff.show(scene.execution_id)
     assert (run.replay_count, run.completed_at, run.created_at) == (1, 0, before.created_at)
     assert run.total_attempt_count == before.total_attempt_count

@@ -142,6 +142,7 @@ async def test_what_is_due_comes_in_the_order_of_its_time(ff: Driver) -> None:
     assert await due(ff, before=start + 300) == ([soon, middle, late], start + LEASE)
     assert await due(ff, before=start + 100) == ([soon], start + 200)
     assert await due(ff, before=start + LEASE) == (
-        [soon, middle, late, held.execution_id], 0,
-    )  # fmt: skip
+        [soon, middle, late, held.execution_id],
+        0,
+    )
     assert (await due(ff, before=start + LEASE, limit=2))[0] == [soon, middle]

@@ -89,9 +89,16 @@ async def test_a_life_with_lost_leases(ff: Driver) -> None:
     await ff.claim_one()
     await ff.store.apply(LoseDeadLease(execution_id=task.execution_id, worker_instance_id="w1-a"))
     assert [name for name, _, _ in await moves(ff, task.execution_id)] == [
-        "created", "claimed", "lease_expired", "reclaimed", "released", "reclaimed", "lease_revoked", "reclaimed",
+        "created",
+        "claimed",
+        "lease_expired",
+        "reclaimed",
+        "released",
+        "reclaimed",
+        "lease_revoked",
+        "reclaimed",
         "worker_dead",
-    ]  # fmt: skip
+    ]
     assert {(came, went) for _, came, went in (await moves(ff, task.execution_id))[2:]} == {
         ("active", "active")
     }
@@ -199,8 +206,12 @@ async def test_the_feed_is_the_history_of_everything(ff: Driver) -> None:
     await ff.complete(task)
     entries = await feed(ff)
     assert [(entry.execution_id, entry.event.event) for entry in entries] == [
-        (one, "created"), (two, "created"), (two, "claimed"), (one, "tagged"), (two, "completed"),
-    ]  # fmt: skip
+        (one, "created"),
+        (two, "created"),
+        (two, "claimed"),
+        (one, "tagged"),
+        (two, "completed"),
+    ]
     positions = [entry.position for entry in entries]
     assert positions == sorted(set(positions))
     places = {(entry.namespace, entry.lane_id, entry.execution_kind) for entry in entries}

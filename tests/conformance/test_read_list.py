@@ -285,12 +285,16 @@ async def test_the_inbox_shows_everything_that_waits_for_a_signal(ff: Driver) ->
     last = await suspend(ff, await ff.running())
     page = await ff.store.read(ReadInbox())
     assert [view.waitpoint_id for view in page.waitpoints] == [
-        first.waitpoint.waitpoint_id, ahead.waitpoint_id, last.waitpoint.waitpoint_id,
-    ]  # fmt: skip
+        first.waitpoint.waitpoint_id,
+        ahead.waitpoint_id,
+        last.waitpoint.waitpoint_id,
+    ]
     view = page.waitpoints[0]
     assert (view.execution_id, view.reason_code, view.required_signal_names) == (
-        first.execution_id, "waiting_for_approval", ("go",),
-    )  # fmt: skip
+        first.execution_id,
+        "waiting_for_approval",
+        ("go",),
+    )
     assert (view.created_at, view.expires_at, view.state) == (ff.now - 10, ff.now + 890, "active")
     assert [view.state for view in page.waitpoints] == ["active", "pending", "active"]
     await first.signal()

@@ -100,14 +100,23 @@ async def test_what_did_not_count_is_recorded_all_the_same(ff: Driver) -> None:
     wait = await suspended(ff)
     ff.clock.advance(3)
     command = wait.delivery(
-        "other", payload=b"p", payload_encoding="raw", signal_category="cat", source_type="human",
-        source_identity="alice", correlation_id="c-1", idempotency_key="i-1", created_at=77,
-    )  # fmt: skip
+        "other",
+        payload=b"p",
+        payload_encoding="raw",
+        signal_category="cat",
+        source_type="human",
+        source_identity="alice",
+        correlation_id="c-1",
+        idempotency_key="i-1",
+        created_at=77,
+    )
     assert await accepted(ff, command) == NO_OP
     (stored,) = await stored_signals(ff)
     assert (stored.signal_id, stored.signal_name, stored.waitpoint_id) == (
-        command.signal_id, "other", wait.waitpoint.waitpoint_id,
-    )  # fmt: skip
+        command.signal_id,
+        "other",
+        wait.waitpoint.waitpoint_id,
+    )
     assert (stored.payload, stored.payload_encoding, stored.signal_category) == (b"p", "raw", "cat")
     assert (stored.source_type, stored.source_identity, stored.correlation_id) == ("human", "alice", "c-1")
     assert (stored.idempotency_key, stored.target_scope) == ("i-1", "waitpoint")

@@ -42,8 +42,12 @@ def sent(line: str, effect: str) -> tuple[str, str, str, str]:
     [
         pytest.param(
             all_of(by_name("a", "x"), by_name("b", "y")),
-            [sent("a y", MATCHER_FAILED), sent("b y", APPENDED), sent("b y", REPEATED),
-             sent("a x", SATISFIED)],
+            [
+                sent("a y", MATCHER_FAILED),
+                sent("b y", APPENDED),
+                sent("b y", REPEATED),
+                sent("a x", SATISFIED),
+            ],
             id="all",
         ),
         pytest.param(
@@ -89,16 +93,23 @@ def sent(line: str, effect: str) -> tuple[str, str, str, str]:
         pytest.param(
             all_of(count(2, "Sources", "a"), count(2, "Sources", "b")),
             [
-                sent("a x ann", APPENDED), sent("b x bob", APPENDED), sent("b x ann", APPENDED),
-                sent("a x ann", REPEATED), sent("a x bob", SATISFIED),
+                sent("a x ann", APPENDED),
+                sent("b x bob", APPENDED),
+                sent("b x ann", APPENDED),
+                sent("a x ann", REPEATED),
+                sent("a x bob", SATISFIED),
             ],
             id="two counts of sources",
         ),
         pytest.param(
             all_of(count(2, "Waitpoints", "a", "b", name="x"), count(2, "Waitpoints", "a", "b", name="y")),
             [
-                sent("a x", APPENDED), sent("b y", APPENDED), sent("b x", APPENDED), sent("b y", REPEATED),
-                sent("a z", MATCHER_FAILED), sent("a y", SATISFIED),
+                sent("a x", APPENDED),
+                sent("b y", APPENDED),
+                sent("b x", APPENDED),
+                sent("b y", REPEATED),
+                sent("a z", MATCHER_FAILED),
+                sent("a y", SATISFIED),
             ],
             id="two counts over the same waitpoints",
         ),
@@ -113,7 +124,7 @@ def sent(line: str, effect: str) -> tuple[str, str, str, str]:
             id="leaves at every depth",
         ),
     ],
-)  # fmt: skip
+)
 async def test_trees(ff: Driver, root: dict[str, Any], signals: list[tuple[str, str, str, str]]) -> None:
     wait = await suspended(ff, tree(root))
     for key, name, source, effect in signals:

@@ -274,12 +274,18 @@ async def test_a_page_holds_the_first_results_as_far_as_they_fit(ff: Driver) -> 
         await ff.store.apply(step(task, name, b"x" * size))
     page = await ff.store.read(ListSteps(execution_id=task.execution_id, max_bytes=1_001 * KIB))
     assert [(one.name, one.result and len(one.result)) for one in page.steps] == [
-        ("a", 300 * KIB), ("b", 700 * KIB), ("c", KIB), ("d", None),
-    ]  # fmt: skip
+        ("a", 300 * KIB),
+        ("b", 700 * KIB),
+        ("c", KIB),
+        ("d", None),
+    ]
     page = await ff.store.read(ListSteps(execution_id=task.execution_id, max_bytes=600 * KIB))
     assert [(one.name, one.size, one.result is None) for one in page.steps] == [
-        ("a", 300 * KIB, False), ("b", 700 * KIB, True), ("c", KIB, True), ("d", 1, True),
-    ]  # fmt: skip
+        ("a", 300 * KIB, False),
+        ("b", 700 * KIB, True),
+        ("c", KIB, True),
+        ("d", 1, True),
+    ]
     read = [one.result async for one in every_step(ff.store, task.execution_id, 400 * KIB)]
     assert [None if one is None else len(one) for one in read] == [300 * KIB, None, None, None]
 

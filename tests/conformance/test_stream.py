@@ -25,9 +25,16 @@ async def test_a_frame_comes_back_as_it_was_sent(ff: Driver) -> None:
     task = await ff.running()
     ff.clock.advance(4)
     (one,) = await append(
-        ff, task, b"\x00\xff", frame_type="stdout", encoding="raw", correlation_id="c", source="tool",
-        ts=77, metadata_json='{"a": 1}',
-    )  # fmt: skip
+        ff,
+        task,
+        b"\x00\xff",
+        frame_type="stdout",
+        encoding="raw",
+        correlation_id="c",
+        source="tool",
+        ts=77,
+        metadata_json='{"a": 1}',
+    )
     (two,) = await append(ff, task, b"plain")
     assert (one.frame_count, two.frame_count, one.summary_version) == (1, 2, 0)
     first, second = (await read(ff, task)).frames

@@ -48,8 +48,11 @@ async def test_frames_carry_the_lease_and_the_step(ff: Driver) -> None:
     await append(ff, again, b"{}", mode="summary")
     shown = [view.frame for view in (await read(ff, task)).frames]
     assert [(frame.lease_epoch, frame.step) for frame in shown] == [
-        (1, ""), (1, "write"), (2, "write#2"), (2, ""),
-    ]  # fmt: skip
+        (1, ""),
+        (1, "write"),
+        (2, "write#2"),
+        (2, ""),
+    ]
     await ff.complete(again)
 
 

@@ -99,7 +99,7 @@ async def test_bindings_must_fit_the_condition(
         ({"kind": "AnyOf", "members": []}, "kind"),
         ({"v": 2, "composite": True, "tree": by_name("a", "x")}, "version"),
     ],
-)  # fmt: skip
+)
 def test_a_condition_that_could_never_hold_is_refused(condition: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         parse_condition(condition)

@@ -55,8 +55,14 @@ async def test_promotion_when_the_time_has_come(ff: Driver, name: str) -> None:
         "promoted", "waiting"
     )
     assert await ff.vector(scene.execution_id) == (
-        "runnable", "unowned", "eligible_now", "waiting_for_worker", "none", before.attempt_state, "waiting",
-    )  # fmt: skip
+        "runnable",
+        "unowned",
+        "eligible_now",
+        "waiting_for_worker",
+        "none",
+        before.attempt_state,
+        "waiting",
+    )
     assert (await ff.show(scene.execution_id)).delay_until == 0
     last = (await ff.history(scene.execution_id))[-1]
     assert (last.event, last.from_state, last.to_state) == ("promoted", "delayed", "waiting")
@@ -114,16 +120,24 @@ async def test_attempt_times_out_into_a_retry(ff: Driver) -> None:
     ff.clock.advance(1)
     assert (await time_out(ff, task.execution_id)).public_state == "delayed"
     assert await ff.vector(task.execution_id) == (
-        "runnable", "unowned", "not_eligible_until_time", "waiting_for_retry_backoff", "none",
-        "pending_retry_attempt", "delayed",
-    )  # fmt: skip
+        "runnable",
+        "unowned",
+        "not_eligible_until_time",
+        "waiting_for_retry_backoff",
+        "none",
+        "pending_retry_attempt",
+        "delayed",
+    )
     run = await ff.show(task.execution_id)
     assert (run.failure_reason, run.failure_category) == ("attempt_timeout", "timeout")
     assert (run.delay_until, run.retry_count, run.attempt_deadline_at) == (ff.now + 1_000, 1, 0)
     (attempt,) = await ff.store.read(ListAttempts(execution_id=task.execution_id))
     assert (attempt.life, attempt.failure_reason, attempt.failure_category, attempt.ended_at) == (
-        "ended_failure", "attempt_timeout", "timeout", ff.now,
-    )  # fmt: skip
+        "ended_failure",
+        "attempt_timeout",
+        "timeout",
+        ff.now,
+    )
     stream = await ff.store.read(ReadStream(execution_id=task.execution_id, attempt_index=0))
     assert stream.closed_reason == "attempt_failure"
     last = (await ff.history(task.execution_id))[-1]
@@ -149,8 +163,14 @@ async def test_attempt_times_out_for_good(ff: Driver, policy: dict[str, Any]) ->
     ff.clock.advance(TIMEOUT)
     assert await time_out(ff, task.execution_id) == Swept("expired", "expired")
     assert await ff.vector(task.execution_id) == (
-        "terminal", "unowned", "not_applicable", "none", "expired", "attempt_terminal", "expired",
-    )  # fmt: skip
+        "terminal",
+        "unowned",
+        "not_applicable",
+        "none",
+        "expired",
+        "attempt_terminal",
+        "expired",
+    )
     run = await ff.show(task.execution_id)
     assert (run.failure_reason, run.completed_at) == ("attempt_timeout", ff.now)
     (attempt,) = await ff.store.read(ListAttempts(execution_id=task.execution_id))
@@ -250,9 +270,14 @@ async def test_deadline_ends_whatever_has_not_ended(ff: Driver, name: str) -> No
     ff.clock.advance(1)
     assert await pass_deadline(ff, scene.execution_id) == Swept("expired", "expired")
     assert await ff.vector(scene.execution_id) == (
-        "terminal", "unowned", "not_applicable", "none", "expired",
-        "attempt_terminal" if scene.task else "pending_first_attempt", "expired",
-    )  # fmt: skip
+        "terminal",
+        "unowned",
+        "not_applicable",
+        "none",
+        "expired",
+        "attempt_terminal" if scene.task else "pending_first_attempt",
+        "expired",
+    )
     run = await ff.show(scene.execution_id)
     assert (run.failure_reason, run.completed_at) == ("execution_deadline", ff.now)
     for attempt in await ff.store.read(ListAttempts(execution_id=scene.execution_id)):

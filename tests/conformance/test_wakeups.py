@@ -106,9 +106,20 @@ async def unpause_lane(ff: Driver) -> Event:
 
 
 CLAIMABLE = [
-    submit, promote, release, lease_expiry, revocation, retry_at_once, delay_of_nothing, satisfying_signal,
-    operators_resume, replay, unpause, unblock, unpause_lane,
-]  # fmt: skip
+    submit,
+    promote,
+    release,
+    lease_expiry,
+    revocation,
+    retry_at_once,
+    delay_of_nothing,
+    satisfying_signal,
+    operators_resume,
+    replay,
+    unpause,
+    unblock,
+    unpause_lane,
+]
 
 
 @pytest.mark.parametrize("setup", CLAIMABLE)

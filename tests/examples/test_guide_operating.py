@@ -26,9 +26,11 @@ async def shell(command: str, store: Path, run: str) -> tuple[int, str]:
     ours = {name: value for name, value in os.environ.items() if not name.startswith("FF_")}
     path = f"{Path(sys.executable).parent}{os.pathsep}{ours['PATH']}"
     process = await asyncio.create_subprocess_shell(
-        command, env={**ours, "PATH": path, "FF_STORE": str(store), "RUN": run},
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-    )  # fmt: skip
+        command,
+        env={**ours, "PATH": path, "FF_STORE": str(store), "RUN": run},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
     shown, _ = await process.communicate()
     assert process.returncode is not None
     return process.returncode, shown.decode()

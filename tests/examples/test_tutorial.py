@@ -43,9 +43,13 @@ async def terminal(folder: Path) -> AsyncIterator[Shell]:
     ours = {name: value for name, value in os.environ.items() if not name.startswith("FF_")}
     path = f"{Path(sys.executable).parent}{os.pathsep}{ours['PATH']}"
     process = await asyncio.create_subprocess_exec(
-        "bash", cwd=folder, env={**ours, "PATH": path, "HOME": str(folder)},
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-    )  # fmt: skip
+        "bash",
+        cwd=folder,
+        env={**ours, "PATH": path, "HOME": str(folder)},
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
     try:
         yield Shell(process)
     finally:

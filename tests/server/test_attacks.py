@@ -171,9 +171,11 @@ def _waitpoints(server: Process, count: int) -> str:
     asked = {"worker_instance_id": "w-a", "lanes": ["default"], "lease_ttl_ms": 3_600_000}
     _, claimed = server.call("POST", "/v1/workers/w/tasks", asked)
     said = {
-        "fence": claimed["tasks"][0]["fence"], "expires_in_ms": 3_600_000, "message": "m" * 4_000,
+        "fence": claimed["tasks"][0]["fence"],
+        "expires_in_ms": 3_600_000,
+        "message": "m" * 4_000,
         "details": {"text": "d" * 16_000},
-    }  # fmt: skip
+    }
     for number in range(count):
         status, told = server.call("POST", f"{path}/waitpoints", said | {"waitpoint_key": f"k{number}"})
         assert status == 200, told

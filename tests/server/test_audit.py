@@ -101,9 +101,17 @@ async def test_secrets_stay_out(serve: Serve, lines: io.StringIO) -> None:
         assert event in events
     rotation = next(line for line in read(lines) if line["message"] == "waitpoint_hmac_rotation_complete")
     partitions = api.store.partitions.flow
-    assert (rotation["new_kid"], rotation["rotated"], rotation["total_partitions"], rotation["failed_count"]) == (
-        "k2", partitions, partitions, 0,
-    )  # fmt: skip
+    assert (
+        rotation["new_kid"],
+        rotation["rotated"],
+        rotation["total_partitions"],
+        rotation["failed_count"],
+    ) == (
+        "k2",
+        partitions,
+        partitions,
+        0,
+    )
     used = next(line for line in read(lines) if line["message"] == "link_used")
     assert (used["who"], used["signal_name"], used["execution_id"]) == ("ann", "go", execution_id)
 

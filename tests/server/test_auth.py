@@ -64,9 +64,17 @@ async def test_a_role_opens_what_it_says_and_nothing_else(door: Api, role: Role)
 
 @pytest.mark.parametrize(
     "header",
-    ["", "the-administrator", "bearer the-administrator", "Bearer  the-administrator", "Bearer wrong", "Bearer ",
-     "Basic dXNlcjpwYXNz", "Bearer \xe4"],
-)  # fmt: skip
+    [
+        "",
+        "the-administrator",
+        "bearer the-administrator",
+        "Bearer  the-administrator",
+        "Bearer wrong",
+        "Bearer ",
+        "Basic dXNlcjpwYXNz",
+        "Bearer \xe4",
+    ],
+)
 async def test_without_the_token_nobody_is_let_in(serve: Serve, header: str) -> None:
     api = await serve(api_token=ADMIN)
     headers = {"Authorization": header} if header else {}
@@ -168,10 +176,21 @@ async def test_a_bound_administrator_administers_nothing_for_all(door: Api) -> N
 
 @pytest.mark.parametrize(
     ("host", "status"),
-    [("localhost", 200), ("localhost:9090", 200), ("127.0.0.1", 200), ("127.9.9.9:1", 200), ("[::1]:9090", 200),
-     ("LOCALHOST.", 200), ("app.localhost", 200), ("evil.example", 403), ("localhost.evil.example", 403),
-     ("10.0.0.1", 403), ("127.0.0.1.nip.io", 403), ("[::2]", 403)],
-)  # fmt: skip
+    [
+        ("localhost", 200),
+        ("localhost:9090", 200),
+        ("127.0.0.1", 200),
+        ("127.9.9.9:1", 200),
+        ("[::1]:9090", 200),
+        ("LOCALHOST.", 200),
+        ("app.localhost", 200),
+        ("evil.example", 403),
+        ("localhost.evil.example", 403),
+        ("10.0.0.1", 403),
+        ("127.0.0.1.nip.io", 403),
+        ("[::2]", 403),
+    ],
+)
 async def test_a_server_without_a_token_answers_to_names_of_this_machine(
     api: Api, host: str, status: int
 ) -> None:

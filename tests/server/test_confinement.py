@@ -21,9 +21,15 @@ UNKNOWN = "{fp:1}:00000000-0000-4000-8000-000000000001"
 
 def filled(route: Route, execution_id: str, waitpoint_id: str) -> str:
     values = {
-        "id": execution_id, "waitpoint_id": waitpoint_id, "idx": "0", "name": "s", "lane": "default",
-        "worker_id": "w", "token_id": new_uuid(), "kind": "k",
-    }  # fmt: skip
+        "id": execution_id,
+        "waitpoint_id": waitpoint_id,
+        "idx": "0",
+        "name": "s",
+        "lane": "default",
+        "worker_id": "w",
+        "token_id": new_uuid(),
+        "kind": "k",
+    }
     parts = [
         quote(values[part[1:-1]], safe="") if part.startswith("{") else part for part in route.path.split("/")
     ]

@@ -102,8 +102,11 @@ async def test_every_id_goes_on_without_gap_or_repeat(api: Api) -> None:
     async with listen(api, path(task.execution_id)) as feed:
         everything = await feed.rest()
     assert brief(everything)[5:9] == [
-        ("superseded", []), ("attempt", "reclaim"), ("frame", "three"), ("state", "completed"),
-    ]  # fmt: skip
+        ("superseded", []),
+        ("attempt", "reclaim"),
+        ("frame", "three"),
+        ("state", "completed"),
+    ]
     for place, message in enumerate(everything[:-1]):
         async with listen(api, path(task.execution_id), message.id) as feed:
             assert await feed.rest() == everything[place + 1 :]
@@ -210,8 +213,12 @@ async def test_progress_is_not_told_again_to_who_has_seen_more(api: Api) -> None
         story = await feed.rest()
     seen = brief(story)
     assert seen[3:] == [
-        ("frame", "early"), ("progress", 50), ("frame", "late"), ("state", "completed"), ("end", "completed"),
-    ]  # fmt: skip
+        ("frame", "early"),
+        ("progress", 50),
+        ("frame", "late"),
+        ("state", "completed"),
+        ("end", "completed"),
+    ]
     for place in (3, 5, 6):
         async with listen(api, path(task.execution_id), story[place].id) as feed:
             assert brief(await feed.rest()) == seen[place + 1 :]

@@ -72,9 +72,14 @@ async def test_a_wait_supersedes_what_was_emitted_outside_stored_steps(api: Api)
         live = await feed.take(4)
         assert [message.event for message in live] == ["state", "state", "superseded", "state"]
         assert live[2].data == {
-            "execution_id": task.execution_id, "attempt_index": 0, "lease_epoch": 1, "from": ids[0], "to": ids[-1],
-            "by_epoch": 2, "kept_steps": ["write"],
-        }  # fmt: skip
+            "execution_id": task.execution_id,
+            "attempt_index": 0,
+            "lease_epoch": 1,
+            "from": ids[0],
+            "to": ids[-1],
+            "by_epoch": 2,
+            "kept_steps": ["write"],
+        }
         assert screen(before + live) == ["draft "]
         await append(ff, task, b"intro ")
         await append(ff, task, b"whole ", step="polish")
@@ -84,8 +89,12 @@ async def test_a_wait_supersedes_what_was_emitted_outside_stored_steps(api: Api)
     assert screen(story) == ["draft ", "intro ", "whole "]
     frames = [message.data for message in story if message.event == "frame"]
     assert [(frame["lease_epoch"], frame.get("step")) for frame in frames] == [
-        (1, None), (1, "write"), (1, "polish"), (2, None), (2, "polish"),
-    ]  # fmt: skip
+        (1, None),
+        (1, "write"),
+        (1, "polish"),
+        (2, None),
+        (2, "polish"),
+    ]
     await check_resuming(api, task.execution_id, story)
 
 
@@ -116,8 +125,9 @@ async def test_a_crash_keeps_what_stored_steps_have_emitted(api: Api) -> None:
         story = await feed.rest()
     told = [message.data for message in story if message.event == "superseded"]
     assert [(each["attempt_index"], each["lease_epoch"], each["by_epoch"]) for each in told] == [
-        (0, 1, 2), (1, 2, 3),
-    ]  # fmt: skip
+        (0, 1, 2),
+        (1, 2, 3),
+    ]
     assert screen(story) == ["draft ", "found again"]
     await check_resuming(api, task.execution_id, story)
 
@@ -154,11 +164,26 @@ async def test_frames_of_a_lease_come_after_its_beginning(api: Api, monkeypatch:
     async with listen(api, path(task.execution_id)) as feed:
         story = await feed.rest()
     assert [message.data.get("to", message.event) for message in story if message.event == "state"] == [
-        "waiting", "active", "suspended", "waiting", "active", "completed",
-    ]  # fmt: skip
+        "waiting",
+        "active",
+        "suspended",
+        "waiting",
+        "active",
+        "completed",
+    ]
     assert [message.event for message in story] == [
-        "state", "attempt", "state", "frame", "state", "state", "superseded", "state", "frame", "state", "end",
-    ]  # fmt: skip
+        "state",
+        "attempt",
+        "state",
+        "frame",
+        "state",
+        "state",
+        "superseded",
+        "state",
+        "frame",
+        "state",
+        "end",
+    ]
 
 
 async def test_the_step_of_a_frame_travels_over_http(api: Api) -> None:

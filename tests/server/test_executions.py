@@ -35,9 +35,16 @@ async def test_delayed_work_says_so(api: Api) -> None:
 
 
 REQUIRED = (
-    "execution_id", "namespace", "lane_id", "execution_kind", "input_payload", "priority", "creator_identity",
-    "partition_id", "now",
-)  # fmt: skip
+    "execution_id",
+    "namespace",
+    "lane_id",
+    "execution_kind",
+    "input_payload",
+    "priority",
+    "creator_identity",
+    "partition_id",
+    "now",
+)
 
 
 @pytest.mark.parametrize("field", REQUIRED)
@@ -52,12 +59,22 @@ async def test_creation_needs_every_field(api: Api, field: str) -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        {"execution_id": "{fp:01}:7c9e6679-7425-40de-944b-e07fc1f90ae7"}, {"execution_id": NOBODY.upper()},
-        {"lane_id": ""}, {"lane_id": "é"}, {"lane_id": "x" * 65}, {"priority": 2**31}, {"priority": 1.5},
-        {"partition_id": 65_536}, {"input_payload": "text"}, {"input_payload": [256]},
-        {"input_payload": {"base64": "?"}}, {"policy": []}, {"policy": "x"}, {"tags": {"a": 1}},
+        {"execution_id": "{fp:01}:7c9e6679-7425-40de-944b-e07fc1f90ae7"},
+        {"execution_id": NOBODY.upper()},
+        {"lane_id": ""},
+        {"lane_id": "é"},
+        {"lane_id": "x" * 65},
+        {"priority": 2**31},
+        {"priority": 1.5},
+        {"partition_id": 65_536},
+        {"input_payload": "text"},
+        {"input_payload": [256]},
+        {"input_payload": {"base64": "?"}},
+        {"policy": []},
+        {"policy": "x"},
+        {"tags": {"a": 1}},
     ],
-)  # fmt: skip
+)
 async def test_a_field_of_the_wrong_shape_is_unprocessable(api: Api, fields: dict[str, Any]) -> None:
     reply = await api.post("/v1/executions", classic() | fields)
     assert reply.status == 422, reply
@@ -66,8 +83,10 @@ async def test_a_field_of_the_wrong_shape_is_unprocessable(api: Api, fields: dic
 
 async def test_a_policy_has_a_shape(api: Api) -> None:
     wrong: tuple[dict[str, Any], ...] = (
-        {"retry_policy": []}, {"retry_policy": {"max_retries": "x"}}, {"max_replay_count": -1},
-    )  # fmt: skip
+        {"retry_policy": []},
+        {"retry_policy": {"max_retries": "x"}},
+        {"max_replay_count": -1},
+    )
     for policy in wrong:
         reply = await api.post("/v1/executions", classic(policy=policy))
         assert (reply.status, reply.json["field"]) == (422, "policy")
@@ -120,15 +139,25 @@ async def test_the_record(api: Api) -> None:
     assert isinstance(created_at, str)
     assert int(created_at) > NOW
     assert reply.json == {
-        "execution_id": execution_id, "namespace": "demo", "lane_id": "default", "execution_kind": "resize",
-        "priority": 0, "public_state": "waiting", "current_attempt_index": 0, "flow_id": None,
+        "execution_id": execution_id,
+        "namespace": "demo",
+        "lane_id": "default",
+        "execution_kind": "resize",
+        "priority": 0,
+        "public_state": "waiting",
+        "current_attempt_index": 0,
+        "flow_id": None,
         "blocking_detail": "",
         "state_vector": {
-            "lifecycle_phase": "runnable", "ownership_state": "unowned", "eligibility_state": "eligible_now",
-            "blocking_reason": "waiting_for_worker", "terminal_outcome": "none",
-            "attempt_state": "pending_first_attempt", "public_state": "waiting",
+            "lifecycle_phase": "runnable",
+            "ownership_state": "unowned",
+            "eligibility_state": "eligible_now",
+            "blocking_reason": "waiting_for_worker",
+            "terminal_outcome": "none",
+            "attempt_state": "pending_first_attempt",
+            "public_state": "waiting",
         },
-    }  # fmt: skip
+    }
     assert (await api.get(f"/v1/executions/{execution_id}")).status == 200  # braces as they are
     task = await claim(api)
     await act(api, task, "complete")
@@ -259,10 +288,17 @@ async def test_the_token_of_a_waitpoint(api: Api) -> None:
 
 def signal_of(execution_id: str, wait: dict[str, Any], **fields: Any) -> dict[str, Any]:
     return {
-        "execution_id": execution_id, "waitpoint_id": wait["waitpoint_id"], "signal_id": new_uuid(),
-        "signal_name": "go", "signal_category": "human", "source_type": "human", "source_identity": "me",
-        "target_scope": "execution", "waitpoint_token": wait["waitpoint_token"], "now": NOW,
-    } | fields  # fmt: skip
+        "execution_id": execution_id,
+        "waitpoint_id": wait["waitpoint_id"],
+        "signal_id": new_uuid(),
+        "signal_name": "go",
+        "signal_category": "human",
+        "source_type": "human",
+        "source_identity": "me",
+        "target_scope": "execution",
+        "waitpoint_token": wait["waitpoint_token"],
+        "now": NOW,
+    } | fields
 
 
 async def test_a_signal_resumes(api: Api) -> None:

@@ -28,8 +28,11 @@ from support.process import started
 
 REQUESTS = 5_000
 CHECKS: list[Any] = [
-    not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance,
-]  # fmt: skip
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+]
 ENDLESS = {f"{route.method} {route.path}" for route in routes() if route.media == "text/event-stream"}
 NO_TEXT = (b"\xff", b"\xc3\x28", b"a\x80b", b"\xed\xa0\x80", b"\xc0\xaf", b"\xf5\x80\x80\x80")
 JSON = "application/json"
@@ -163,9 +166,12 @@ def test_no_request_breaks_the_server_or_the_description(base: str) -> None:
 
 def _run(fuzzer: Fuzzer, operation: Any, mode: GenerationMode, count: int) -> None:
     @settings(
-        max_examples=count, deadline=None, database=None, phases=(Phase.generate,),
+        max_examples=count,
+        deadline=None,
+        database=None,
+        phases=(Phase.generate,),
         suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
+    )
     @given(case=operation.as_strategy(generation_mode=mode))
     def exercise(case: Any) -> None:
         fuzzer.send(case)

@@ -13,10 +13,16 @@ from support.work import bind, create, path
 
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 KIND: dict[str, Any] = {
-    "lane": "slow", "priority": 7, "tags": {"team": "web", "tier": "free"}, "required_capabilities": ["gpu"],
-    "fairness_key": "tenant-1", "fairness_weight": 5, "policy": {"retry_policy": {"max_retries": 3}},
-    "input_schema": SCHEMA, "description": "Greet somebody.",
-}  # fmt: skip
+    "lane": "slow",
+    "priority": 7,
+    "tags": {"team": "web", "tier": "free"},
+    "required_capabilities": ["gpu"],
+    "fairness_key": "tenant-1",
+    "fairness_weight": 5,
+    "policy": {"retry_policy": {"max_retries": 3}},
+    "input_schema": SCHEMA,
+    "description": "Greet somebody.",
+}
 
 
 async def publish(api: Api, kind: str = "greet", **more: Any) -> Any:
@@ -95,9 +101,11 @@ async def test_a_bound_token_sees_its_own_and_those_for_all(api: Api) -> None:
 
 async def test_roles(api: Api) -> None:
     for role, put, get, delete in (
-        (Role.READER, 403, 404, 403), (Role.SUBMITTER, 403, 404, 403), (Role.WORKER, 200, 200, 403),
+        (Role.READER, 403, 404, 403),
+        (Role.SUBMITTER, 403, 404, 403),
+        (Role.WORKER, 200, 200, 403),
         (Role.OPERATOR, 200, 200, 200),
-    ):  # fmt: skip
+    ):
         bind(api, "", role)
         assert (await api.put("/v1/kinds/greet", KIND)).status == put, role
         assert (await api.get("/v1/kinds/greet")).status == get, role
@@ -108,14 +116,23 @@ async def test_roles(api: Api) -> None:
 @pytest.mark.parametrize(
     ("wrong", "field"),
     [
-        ({"kind": "other"}, "kind"), ({"namespace": "a\n"}, "namespace"), ({"lane": "\n"}, "lane"),
-        ({"priority": 9001}, "priority"), ({"priority": "high"}, "priority"), ({"tags": {"A B": "x"}}, "tags"),
-        ({"required_capabilities": ["a b"]}, "required_capabilities"), ({"fairness_weight": 0}, "fairness_weight"),
-        ({"fairness_weight": 1001}, "fairness_weight"), ({"fairness_key": "x" * 257}, "fairness_key"),
-        ({"policy": []}, "policy"), ({"policy": {"retry_policy": 1}}, "policy"), ({"input_schema": 1}, "input_schema"),
-        ({"input_schema": {"title": "x" * 65_536}}, "input_schema"), ({"description": "x" * 4_097}, "description"),
+        ({"kind": "other"}, "kind"),
+        ({"namespace": "a\n"}, "namespace"),
+        ({"lane": "\n"}, "lane"),
+        ({"priority": 9001}, "priority"),
+        ({"priority": "high"}, "priority"),
+        ({"tags": {"A B": "x"}}, "tags"),
+        ({"required_capabilities": ["a b"]}, "required_capabilities"),
+        ({"fairness_weight": 0}, "fairness_weight"),
+        ({"fairness_weight": 1001}, "fairness_weight"),
+        ({"fairness_key": "x" * 257}, "fairness_key"),
+        ({"policy": []}, "policy"),
+        ({"policy": {"retry_policy": 1}}, "policy"),
+        ({"input_schema": 1}, "input_schema"),
+        ({"input_schema": {"title": "x" * 65_536}}, "input_schema"),
+        ({"description": "x" * 4_097}, "description"),
     ],
-)  # fmt: skip
+)
 async def test_what_is_wrong_is_named(api: Api, wrong: dict[str, Any], field: str) -> None:
     reply = await api.put("/v1/kinds/greet", wrong)
     assert reply.status in {400, 422}, reply.json
@@ -129,8 +146,9 @@ async def test_a_submission_leaves_to_the_kind_what_it_does_not_say(api: Api) ->
     assert (detail["lane_id"], detail["priority"]) == ("slow", 7)
     assert detail["tags"] == {"team": "web", "tier": "free"}
     assert detail["policy"] == {
-        "retry_policy": {"max_retries": 3}, "routing_requirements": {"required_capabilities": ["gpu"]},
-    }  # fmt: skip
+        "retry_policy": {"max_retries": 3},
+        "routing_requirements": {"required_capabilities": ["gpu"]},
+    }
 
 
 async def test_what_a_submission_says_goes_before_the_kind(api: Api) -> None:
@@ -179,9 +197,13 @@ async def test_a_batch_resolves_each_item(api: Api) -> None:
     await publish(api)
     await publish(api, "resize", lane="images")
     items: list[dict[str, Any]] = [
-        {"kind": "greet"}, {"kind": "resize"}, {"kind": "unknown"}, {"kind": "greet", "kind_defaults": False},
-        {"kind": ""}, {"kind": "greet", "tags": {f"k{n}": "" for n in range(64)}},
-    ]  # fmt: skip
+        {"kind": "greet"},
+        {"kind": "resize"},
+        {"kind": "unknown"},
+        {"kind": "greet", "kind_defaults": False},
+        {"kind": ""},
+        {"kind": "greet", "tags": {f"k{n}": "" for n in range(64)}},
+    ]
     results = (await api.post("/v1/submit/batch", {"items": items})).json["results"]
     lanes = [
         (await api.get(path(each["execution_id"]))).json["lane_id"]

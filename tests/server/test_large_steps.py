@@ -32,8 +32,12 @@ async def with_large_steps(store: Upkeep, count: int) -> Task:
     result = b'"' + b"x" * (MIB - 2) + b'"'
     for place in range(count):
         step = PutStep(
-            execution_id=task.execution_id, fence=task.fence, step_name=f"s{place}", result=result, encoding="json"
-        )  # fmt: skip
+            execution_id=task.execution_id,
+            fence=task.fence,
+            step_name=f"s{place}",
+            result=result,
+            encoding="json",
+        )
         await store.apply(step)
     return task
 

@@ -204,9 +204,11 @@ async def test_without_a_public_address_links_lead_to_where_the_server_listens(
     api = await serve(token="t", api_token="t")
     execution_id, waitpoint_id = await waiting(api)
     reply = await api.call(
-        "POST", path(execution_id, "waitpoints", waitpoint_id, "link"),
-        {"signal_name": "approve", "expires_in_ms": 1_000}, headers={"Host": host} if host else {},
-    )  # fmt: skip
+        "POST",
+        path(execution_id, "waitpoints", waitpoint_id, "link"),
+        {"signal_name": "approve", "expires_in_ms": 1_000},
+        headers={"Host": host} if host else {},
+    )
     assert reply.json["url"].startswith(f"{api.base}/links/")
 
 
@@ -252,10 +254,11 @@ async def test_links_are_made_by_operators_of_the_namespace(serve: Serve) -> Non
     ):
         token = await api.post("/v1/admin/tokens", {"name": "x", "role": role, "namespace": namespace})
         reply = await api.call(
-            "POST", path(execution_id, "waitpoints", waitpoint_id, "link"),
+            "POST",
+            path(execution_id, "waitpoints", waitpoint_id, "link"),
             {"signal_name": "approve", "expires_in_ms": 1_000},
             headers={"Authorization": f"Bearer {token.json['token']}"},
-        )  # fmt: skip
+        )
         assert reply.status == status
 
 
@@ -282,9 +285,18 @@ async def test_a_page_shows_what_is_asked_and_offers_every_signal_of_the_link(ap
     _, where = await offered(api, message="Pay <now>?\nReally?", details=details)
     page = (await api.call("GET", where, headers=HTML)).raw.decode()
     for text in (
-        "Pay &lt;now&gt;?\nReally?", "12.5", "&lt;to&gt;", "a &amp; b", "[1,2]", "&lt;b&gt;deploy&lt;/b&gt;",
-        'value="approve"', 'value="reject"', '<textarea name="comment"', '<input name="name"', "Asked",
-    ):  # fmt: skip
+        "Pay &lt;now&gt;?\nReally?",
+        "12.5",
+        "&lt;to&gt;",
+        "a &amp; b",
+        "[1,2]",
+        "&lt;b&gt;deploy&lt;/b&gt;",
+        'value="approve"',
+        'value="reject"',
+        '<textarea name="comment"',
+        '<input name="name"',
+        "Asked",
+    ):
         assert text in page, text
     assert "<now>" not in page
 

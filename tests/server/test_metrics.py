@@ -72,8 +72,10 @@ async def test_work_is_counted_by_lane(api: Api) -> None:
     assert value(samples, "ff_claim_from_grant_duration_seconds_count", lane="gpu") == 3
     assert value(samples, "ff_lease_renewal_total", outcome="ok") == 1
     assert value(samples, "ff_lease_renewal_total", outcome="error") == 1
-    outcomes = {o: value(samples, "ff_attempt_outcome_total", lane="gpu", outcome=o)
-                for o in ("ok", "error", "cancelled", "retry")}  # fmt: skip
+    outcomes = {
+        o: value(samples, "ff_attempt_outcome_total", lane="gpu", outcome=o)
+        for o in ("ok", "error", "cancelled", "retry")
+    }
     assert outcomes == {"ok": 1, "error": 1, "cancelled": 1, "retry": 0}
     assert value(samples, "ff_lane_depth", lane="gpu", state="waiting") == 1
     assert value(samples, "ff_lane_depth", lane="gpu", state="completed") == 1
@@ -96,11 +98,19 @@ async def test_every_name_that_dashboards_ask_for_is_there(api: Api) -> None:
     await act(api, task, "complete")
     names = {name for name, _ in await scrape(api)}
     assert names >= {
-        "ff_http_requests_total", "ff_http_request_duration_seconds_bucket", "ff_scanner_cycle_total",
-        "ff_scanner_cycle_duration_seconds_bucket", "ff_claim_from_grant_duration_seconds_bucket",
-        "ff_lease_renewal_total", "ff_attempt_outcome_total", "ff_worker_at_capacity_total",
-        "ff_shutdown_timeout_total", "ff_lane_depth", "ff_lane_oldest_waiting_seconds", "ff_feed_lag_seconds_bucket",
-    }  # fmt: skip
+        "ff_http_requests_total",
+        "ff_http_request_duration_seconds_bucket",
+        "ff_scanner_cycle_total",
+        "ff_scanner_cycle_duration_seconds_bucket",
+        "ff_claim_from_grant_duration_seconds_bucket",
+        "ff_lease_renewal_total",
+        "ff_attempt_outcome_total",
+        "ff_worker_at_capacity_total",
+        "ff_shutdown_timeout_total",
+        "ff_lane_depth",
+        "ff_lane_oldest_waiting_seconds",
+        "ff_feed_lag_seconds_bucket",
+    }
 
 
 async def test_configured_lanes_are_shown_before_their_first_use(serve: Serve) -> None:
@@ -131,8 +141,12 @@ def test_lanes_beyond_a_number_are_counted_together(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(module, "MAX_LANES", 2)
     counted = ServerMetrics()
     counted.claimed(("a", "b", "c", "d"), 0.1)
-    lanes = {sample.labels["lane"] for family in counted.registry.collect() for sample in family.samples
-             if "lane" in sample.labels}  # fmt: skip
+    lanes = {
+        sample.labels["lane"]
+        for family in counted.registry.collect()
+        for sample in family.samples
+        if "lane" in sample.labels
+    }
     assert lanes == {"a", "b", "OTHER"}
 
 

@@ -17,10 +17,19 @@ from support.serving import Serve
 from support.work import NOW, act, bind, claim, create, path
 
 GETS = (
-    (), ("state",), ("result",), ("pending-waitpoints",), ("detail",), ("history",), ("explain",), ("wait",),
-    ("attempts", "0", "stream"), ("attempts", "0", "stream", "tail"), ("attempts", "0", "stream", "summary"),
+    (),
+    ("state",),
+    ("result",),
+    ("pending-waitpoints",),
+    ("detail",),
+    ("history",),
+    ("explain",),
+    ("wait",),
+    ("attempts", "0", "stream"),
+    ("attempts", "0", "stream", "tail"),
+    ("attempts", "0", "stream", "summary"),
     ("waitpoints", new_uuid(), "token"),
-)  # fmt: skip
+)
 POSTS = ("replay", "revoke-lease", "resume", "pause", "unpause")
 
 

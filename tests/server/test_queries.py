@@ -26,12 +26,21 @@ ODD_NUMBERS = (
     "true",
 )
 NUMBERS = (
-    ("/v1/executions", "partition"), ("/v1/executions", "limit"), ("/v1/executions", "created_after"),
-    ("/v1/executions", "created_before"), ("/v1/lanes", "limit"), ("/v1/workers", "limit"),
-    ("/v1/waitpoints", "limit"), ("{}/history", "limit"), ("{}/wait", "timeout_ms"), ("{}/steps", "limit"),
-    ("{}/pending-waitpoints", "limit"), ("{}/attempts/0/stream", "limit"),
-    ("{}/attempts/0/stream/tail", "limit"), ("{}/attempts/0/stream/tail", "block_ms"),
-)  # fmt: skip
+    ("/v1/executions", "partition"),
+    ("/v1/executions", "limit"),
+    ("/v1/executions", "created_after"),
+    ("/v1/executions", "created_before"),
+    ("/v1/lanes", "limit"),
+    ("/v1/workers", "limit"),
+    ("/v1/waitpoints", "limit"),
+    ("{}/history", "limit"),
+    ("{}/wait", "timeout_ms"),
+    ("{}/steps", "limit"),
+    ("{}/pending-waitpoints", "limit"),
+    ("{}/attempts/0/stream", "limit"),
+    ("{}/attempts/0/stream/tail", "limit"),
+    ("{}/attempts/0/stream/tail", "block_ms"),
+)
 
 
 @pytest.mark.parametrize(("route", "name"), NUMBERS)

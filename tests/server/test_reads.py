@@ -34,12 +34,23 @@ async def test_the_ids_of_a_partition(api: Api) -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        {"partition": 256}, {"partition": 65_536}, {"partition": "x"}, {"partition": ""},
-        {"partition": 7, "limit": "x"}, {"partition": 7, "cursor": "x"}, {"limit": 1001}, {"limit": 0},
-        {"cursor": "x"}, {"order": "best"}, {"state": "odd"}, {"tag": "novalue"}, {"flow_id": "x"},
-        {"created_after": "soon"}, {"lane": "é"},
+        {"partition": 256},
+        {"partition": 65_536},
+        {"partition": "x"},
+        {"partition": ""},
+        {"partition": 7, "limit": "x"},
+        {"partition": 7, "cursor": "x"},
+        {"limit": 1001},
+        {"limit": 0},
+        {"cursor": "x"},
+        {"order": "best"},
+        {"state": "odd"},
+        {"tag": "novalue"},
+        {"flow_id": "x"},
+        {"created_after": "soon"},
+        {"lane": "é"},
     ],
-)  # fmt: skip
+)
 async def test_bad_queries_are_refused(api: Api, query: dict[str, Any]) -> None:
     reply = await api.get("/v1/executions", **query)
     assert reply.status == 400, reply
@@ -98,10 +109,16 @@ async def test_a_summary(api: Api) -> None:
     (shown,) = (await api.get("/v1/executions")).json["executions"]
     assert isinstance(shown.pop("created_at"), int)
     assert shown == {
-        "execution_id": execution_id, "namespace": "demo", "lane_id": "default", "execution_kind": "resize",
-        "public_state": "waiting", "priority": 5, "attempt_index": 0, "tags": {"a": "b"},
+        "execution_id": execution_id,
+        "namespace": "demo",
+        "lane_id": "default",
+        "execution_kind": "resize",
+        "public_state": "waiting",
+        "priority": 5,
+        "attempt_index": 0,
+        "tags": {"a": "b"},
         "blocking_reason": "waiting_for_worker",
-    }  # fmt: skip
+    }
     task = await claim(api)
     await act(api, task, "progress", pct=40, message="half")
     await act(api, task, "complete")
@@ -136,8 +153,11 @@ async def test_attempts_say_what_they_follow(api: Api) -> None:
     await claim(api)
     shown = (await api.get(path(execution_id, "detail"))).json["attempts"]
     assert [each["attempt_state"] for each in shown] == [
-        "ended_failure", "interrupted_reclaimed", "ended_success", "started",
-    ]  # fmt: skip
+        "ended_failure",
+        "interrupted_reclaimed",
+        "ended_success",
+        "started",
+    ]
     assert (shown[1]["retry_reason"], shown[1]["previous_attempt_index"]) == ("boom", 0)
     assert (shown[2]["reclaim_reason"], shown[2]["previous_attempt_index"]) == ("lease_revoked", 1)
     assert (shown[3]["replay_requested_by"], shown[3]["replayed_from_attempt_index"]) == ("anonymous", 2)
@@ -213,8 +233,9 @@ async def test_lanes(api: Api) -> None:
     await claim(api, "a")
     lanes = [lane for lane in (await api.get("/v1/lanes")).json["lanes"] if lane["lane_id"] != "default"]
     assert [(lane["lane_id"], lane["counts"], lane["paused"]) for lane in lanes] == [
-        ("a", {"active": 1}, False), ("b", {"waiting": 1}, False),
-    ]  # fmt: skip
+        ("a", {"active": 1}, False),
+        ("b", {"waiting": 1}, False),
+    ]
     assert lanes[0]["oldest_waiting_age_ms"] is None
     assert lanes[1]["oldest_waiting_age_ms"] >= 0
     first = (await api.get("/v1/lanes", limit=1)).json

@@ -25,11 +25,22 @@ async def ask(api: Api, where: str, question: str, **query: Any) -> Any:
 @pytest.mark.parametrize(
     "question",
     [
-        "", "nope", "[1]", "{}", "1", '{"A":{}}', '{"Describe":1}', '{"Describe":{},"GetResult":{}}',
-        '{"ReadHistory":{"after":"x"}}', '{"ReadHistory":{"limit":0}}', '{"ReadHistory":{"limit":null}}',
-        '{"ReadHistory":{"after":' + "[" * 5_000, '{"ReadHistory":{"actor":"\\ud800"}}', '{"Complete":{}}',
+        "",
+        "nope",
+        "[1]",
+        "{}",
+        "1",
+        '{"A":{}}',
+        '{"Describe":1}',
+        '{"Describe":{},"GetResult":{}}',
+        '{"ReadHistory":{"after":"x"}}',
+        '{"ReadHistory":{"limit":0}}',
+        '{"ReadHistory":{"limit":null}}',
+        '{"ReadHistory":{"after":' + "[" * 5_000,
+        '{"ReadHistory":{"actor":"\\ud800"}}',
+        '{"Complete":{}}',
     ],
-)  # fmt: skip
+)
 async def test_bad_questions_are_refused(api: Api, question: str) -> None:
     execution_id = await create(api)
     reply = await ask(api, path(execution_id, "history"), question)

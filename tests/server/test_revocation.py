@@ -49,10 +49,11 @@ async def open_all(api: Api, token: str, execution_id: str) -> list[asyncio.Task
         ("GET", path(execution_id, "wait") + "?timeout_ms=30000", None),
         ("GET", path(execution_id, "attempts", "0", "stream", "tail") + "?block_ms=30000", None),
         (
-            "POST", "/v1/workers/w/tasks",
+            "POST",
+            "/v1/workers/w/tasks",
             {"worker_instance_id": "w-9", "lanes": ["poll"], "wait_ms": 30_000},
         ),
-    ]  # fmt: skip
+    ]
 
     async def ask(method: str, where: str, body: Any) -> tuple[int, bytes]:
         reply = await api.call(method, where, body, headers={"Authorization": f"Bearer {token}"})

@@ -50,7 +50,12 @@ GOOD: list[tuple[str, str, str, Any]] = [
     ("FF_ALLOW_UNAUTHENTICATED", "TRUE", "allow_unauthenticated", True),
     ("FF_ALLOW_UNAUTHENTICATED", "yes", "allow_unauthenticated", False),
     ("FF_PUBLIC_URL", "https://flow.example/x/", "public_url", "https://flow.example/x"),
-    ("FF_CORS_ORIGINS", "https://a.example, https://b.example", "cors_origins", ("https://a.example", "https://b.example")),
+    (
+        "FF_CORS_ORIGINS",
+        "https://a.example, https://b.example",
+        "cors_origins",
+        ("https://a.example", "https://b.example"),
+    ),
     ("FF_CORS_ORIGINS", "*", "cors_origins", ("*",)),
     ("FF_LANES", " a, b ,,c d", "lanes", ("a", "b", "c d")),
     ("FF_WAITPOINT_HMAC_SECRET", SECRET.upper(), "hmac_secret", SECRET),
@@ -76,7 +81,7 @@ GOOD: list[tuple[str, str, str, Any]] = [
     ("FF_VALKEY_PATIENCE_S", "5", "valkey_patience_s", 5),
     ("FF_RETENTION_TRIMMER_INTERVAL_S", "0", "collect_seconds", 0.1),
     ("FF_INDEX_RECONCILER_INTERVAL_S", "45", "repair_seconds", 45.0),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "value", "field", "expected"), GOOD)
@@ -94,12 +99,21 @@ def test_a_token_of_blanks_is_refused(blank: str) -> None:
 
 NUMBERS = {
     "u16": ["FF_FLOW_PARTITIONS", "FF_BUDGET_PARTITIONS", "FF_QUOTA_PARTITIONS", "FF_PORT", "FF_PROCESSES"],
-    "u32": ["FF_MAX_CONCURRENT_STREAM_OPS", "FF_MAX_CONCURRENT_TAIL", "FF_POSTGRES_POOL_SIZE",
-            "FF_SQLITE_POOL_SIZE", "FF_MAX_CONNECTIONS", "FF_MAX_CONCURRENT_SSE",
-            "FF_MAX_CONCURRENT_SSE_PER_TOKEN"],
-    "u64": ["FF_WAITPOINT_HMAC_GRACE_MS", "FF_AGEING_MS",
-            *(variable.name for variable in VARIABLES if "_INTERVAL_" in variable.name)],
-}  # fmt: skip
+    "u32": [
+        "FF_MAX_CONCURRENT_STREAM_OPS",
+        "FF_MAX_CONCURRENT_TAIL",
+        "FF_POSTGRES_POOL_SIZE",
+        "FF_SQLITE_POOL_SIZE",
+        "FF_MAX_CONNECTIONS",
+        "FF_MAX_CONCURRENT_SSE",
+        "FF_MAX_CONCURRENT_SSE_PER_TOKEN",
+    ],
+    "u64": [
+        "FF_WAITPOINT_HMAC_GRACE_MS",
+        "FF_AGEING_MS",
+        *(variable.name for variable in VARIABLES if "_INTERVAL_" in variable.name),
+    ],
+}
 
 
 def test_the_intervals_are_all_there() -> None:

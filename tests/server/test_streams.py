@@ -37,9 +37,14 @@ async def test_frames_are_text(api: Api) -> None:
     assert frame["id"] == first
     assert frame["fields"].pop("ts").isdigit()
     assert frame["fields"] == {
-        "frame_type": "token", "payload": "hi", "encoding": "utf8", "source": "worker", "mode": "durable",
-        "correlation_id": "c", "lease_epoch": "1",
-    }  # fmt: skip
+        "frame_type": "token",
+        "payload": "hi",
+        "encoding": "utf8",
+        "source": "worker",
+        "mode": "durable",
+        "correlation_id": "c",
+        "lease_epoch": "1",
+    }
     assert [f["id"] for f in (await api.get(stream, **{"from": second})).json["frames"]] == [second]
     assert [f["id"] for f in (await api.get(stream, to=first)).json["frames"]] == [first]
 
@@ -65,10 +70,13 @@ async def test_a_closed_stream_says_so(api: Api) -> None:
     [
         ({"limit": 0}, "limit must be >= 1"),
         ({"limit": 1001}, "limit exceeds REST ceiling 1000; paginate via from/to for larger spans"),
-        ({"from": ""}, None), ({"to": "+"}, None), ({"from": "-"}, None), ({"limit": "x"}, None),
+        ({"from": ""}, None),
+        ({"to": "+"}, None),
+        ({"from": "-"}, None),
+        ({"limit": "x"}, None),
         ({"to": "x"}, None),
     ],
-)  # fmt: skip
+)
 async def test_bad_reads(api: Api, query: dict[str, Any], error: str | None) -> None:
     _, stream = await started(api)
     reply = await api.get(stream, **query)

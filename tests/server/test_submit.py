@@ -105,10 +105,17 @@ async def test_an_id_of_another_namespace_is_taken_on_every_route(api: Api) -> N
     classic = await api.post(
         "/v1/executions",
         {
-            "execution_id": theirs, "namespace": "ours", "lane_id": "default", "execution_kind": "k",
-            "input_payload": [], "priority": 0, "creator_identity": "", "partition_id": 0, "now": 0,
+            "execution_id": theirs,
+            "namespace": "ours",
+            "lane_id": "default",
+            "execution_kind": "k",
+            "input_payload": [],
+            "priority": 0,
+            "creator_identity": "",
+            "partition_id": 0,
+            "now": 0,
         },
-    )  # fmt: skip
+    )
     assert [reply.status for reply in (refused, classic)] == [409, 409]
     for said in (refused.json, item, classic.json):
         assert (said["code"], said["kind"]) == ("execution_id_taken", "execution_id_taken")

@@ -79,9 +79,13 @@ async def test_a_request_is_a_span_with_its_store_below(seen: Seen) -> None:
     request, facts = await seen.span("GET /v1/executions/{id}/state")
     assert request.kind is SpanKind.SERVER
     assert facts == {
-        "http.request.method": "GET", "http.route": "/v1/executions/{id}/state", "url.scheme": "http",
-        "http.response.status_code": 200, "request_id": "mine-1", "execution_id": execution_id,
-    }  # fmt: skip
+        "http.request.method": "GET",
+        "http.route": "/v1/executions/{id}/state",
+        "url.scheme": "http",
+        "http.response.status_code": 200,
+        "request_id": "mine-1",
+        "execution_id": execution_id,
+    }
     assert request.parent is not None
     assert (format(request.context.trace_id, "032x"), format(request.parent.span_id, "016x")) == (
         TRACE,
@@ -169,8 +173,14 @@ async def test_nothing_secret_is_in_a_span(seen: Seen) -> None:
     text = seen.text()
     assert task["execution_id"] in text
     for secret in (
-        "very-secret", waiting["waitpoint_token"], signed, made, "ab" * 32, "private", task["fence"]["lease_id"],
-    ):  # fmt: skip
+        "very-secret",
+        waiting["waitpoint_token"],
+        signed,
+        made,
+        "ab" * 32,
+        "private",
+        task["fence"]["lease_id"],
+    ):
         assert secret not in text, secret
 
 
@@ -199,13 +209,16 @@ async def test_log_lines_carry_the_trace(seen: Seen, caplog: pytest.LogCaptureFi
 @pytest.mark.parametrize(
     ("environ", "exporter"),
     [
-        ({}, ""), ({"OTEL_TRACES_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://x"}, ""),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x"}, "otlp"), ({"OTEL_TRACES_EXPORTER": "otlp"}, "otlp"),
+        ({}, ""),
+        ({"OTEL_TRACES_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://x"}, ""),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x"}, "otlp"),
+        ({"OTEL_TRACES_EXPORTER": "otlp"}, "otlp"),
         ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://x"}, "otlp"),
-        ({"OTEL_TRACES_EXPORTER": "console"}, "console"), ({"OTEL_TRACES_EXPORTER": "zipkin"}, ""),
+        ({"OTEL_TRACES_EXPORTER": "console"}, "console"),
+        ({"OTEL_TRACES_EXPORTER": "zipkin"}, ""),
         ({"OTEL_TRACES_EXPORTER": "otlp", "OTEL_SDK_DISABLED": "true"}, ""),
     ],
-)  # fmt: skip
+)
 def test_the_environment_asks_for_traces(environ: dict[str, str], exporter: str) -> None:
     assert wanted(environ) == exporter
 

@@ -34,9 +34,12 @@ async def test_a_slash_too_many_is_another_path(api: Api, odd: str) -> None:
 async def test_a_wrong_method_says_which_are_right(api: Api) -> None:
     execution_id = await create(api)
     for where, methods in (
-        ("/v1/executions", "GET, HEAD, POST"), ("/healthz", "GET, HEAD"), ("/v1/submit", "POST"),
-        (path(execution_id, "priority"), "PUT"), (path(execution_id, "steps"), "GET, HEAD, POST"),
-    ):  # fmt: skip
+        ("/v1/executions", "GET, HEAD, POST"),
+        ("/healthz", "GET, HEAD"),
+        ("/v1/submit", "POST"),
+        (path(execution_id, "priority"), "PUT"),
+        (path(execution_id, "steps"), "GET, HEAD, POST"),
+    ):
         reply = await api.call("PATCH", where)
         assert (reply.status, reply.headers["allow"], reply.json["kind"]) == (
             405,
@@ -80,12 +83,17 @@ async def test_every_refusal_of_our_routes_names_its_kind(api: Api) -> None:
 @pytest.mark.parametrize(
     ("body", "field"),
     [
-        ({"kind": ""}, "kind"), ({"kind": "k", "lane": "é"}, "lane"), ({"kind": "k", "lane": ""}, "lane"),
-        ({"kind": "k", "creator": "\x00"}, "creator"), ({"kind": "k", "namespace": ""}, "namespace"),
-        ({"kind": "k", "tags": {"Big": "x"}}, "tags"), ({"kind": "k", "policy": []}, "policy"),
-        ({"kind": "k", "priority": "1"}, "priority"), ({"kind": "k", "input_base64": "%"}, "input_base64"),
+        ({"kind": ""}, "kind"),
+        ({"kind": "k", "lane": "é"}, "lane"),
+        ({"kind": "k", "lane": ""}, "lane"),
+        ({"kind": "k", "creator": "\x00"}, "creator"),
+        ({"kind": "k", "namespace": ""}, "namespace"),
+        ({"kind": "k", "tags": {"Big": "x"}}, "tags"),
+        ({"kind": "k", "policy": []}, "policy"),
+        ({"kind": "k", "priority": "1"}, "priority"),
+        ({"kind": "k", "input_base64": "%"}, "input_base64"),
     ],
-)  # fmt: skip
+)
 async def test_a_field_is_called_what_its_sender_calls_it(api: Api, body: dict[str, Any], field: str) -> None:
     reply = await api.post("/v1/submit", body)
     assert (reply.status in {400, 422}, reply.json["field"]) == (True, field), reply

@@ -237,10 +237,18 @@ async def test_the_small_verbs(api: Api) -> None:
 
 
 FIELDS: dict[str, dict[str, Any]] = {
-    "complete": {}, "fail": {"reason": "x"}, "renew": {}, "progress": {"pct": 1}, "delay": {"delay_ms": 5},
-    "suspend": {}, "waitpoints": {"expires_in_ms": 1_000}, "release": {}, "wait-children": {},
-    "steps": {"name": "s", "result": 1}, "frames": {"frames": [{"frame_type": "event", "payload": "x"}]},
-}  # fmt: skip
+    "complete": {},
+    "fail": {"reason": "x"},
+    "renew": {},
+    "progress": {"pct": 1},
+    "delay": {"delay_ms": 5},
+    "suspend": {},
+    "waitpoints": {"expires_in_ms": 1_000},
+    "release": {},
+    "wait-children": {},
+    "steps": {"name": "s", "result": 1},
+    "frames": {"frames": [{"frame_type": "event", "payload": "x"}]},
+}
 
 
 @pytest.mark.parametrize("name", FIELDS)
@@ -305,10 +313,14 @@ async def test_a_worker_registers_lives_and_dies(api: Api) -> None:
 async def signal(api: Api, execution_id: str, waitpoint: Any, name: str, payload: bytes = b"") -> None:
     await api.store.apply(
         DeliverSignal(
-            execution_id=execution_id, waitpoint_id=waitpoint["waitpoint_id"], signal_id=str(uuid4()),
-            signal_name=name, waitpoint_token=waitpoint["waitpoint_token"], payload=payload,
+            execution_id=execution_id,
+            waitpoint_id=waitpoint["waitpoint_id"],
+            signal_id=str(uuid4()),
+            signal_name=name,
+            waitpoint_token=waitpoint["waitpoint_token"],
+            payload=payload,
         )
-    )  # fmt: skip
+    )
 
 
 async def test_suspend_and_resume_with_the_signal(api: Api) -> None:
@@ -323,8 +335,10 @@ async def test_suspend_and_resume_with_the_signal(api: Api) -> None:
     resumed = await claim_one(api)
     assert (resumed["attempt_type"], resumed["attempt_index"]) == ("resumed", 0)
     assert resumed["resume"] == {
-        "suspension_id": suspended["suspension_id"], "step_name": "wait", "reason": "signal",
-    }  # fmt: skip
+        "suspension_id": suspended["suspension_id"],
+        "step_name": "wait",
+        "reason": "signal",
+    }
     (came,) = resumed["resume_signals"]
     assert (came["signal_name"], came["payload_base64"]) == ("go", "/w==")
     assert resumed["steps"]["wait"]["result"]["reason"] == "signal"
@@ -514,8 +528,10 @@ async def test_reclaim_grants(api: Api) -> None:
     path = f"/v1/executions/{quote(execution_id)}/reclaim"
     body = GRANT | {"worker_id": "w2", "worker_capabilities": ["gpu"]}
     assert (await api.post(path, body)).json == {
-        "status": "not_reclaimable", "execution_id": execution_id, "detail": "execution_not_reclaimable",
-    }  # fmt: skip
+        "status": "not_reclaimable",
+        "execution_id": execution_id,
+        "detail": "execution_not_reclaimable",
+    }
     await claim_one(api, capabilities=["gpu"])
     dead = {"worker_instance_id": "w1-a"}
     await api.post("/v1/workers/w1/dead", dead)
@@ -539,8 +555,10 @@ async def test_reclaim_at_its_cap(api: Api) -> None:
     await api.post("/v1/workers/w1/dead", {"worker_instance_id": "w1-a"})
     reply = await api.post(f"/v1/executions/{quote(execution_id)}/reclaim", GRANT | {"worker_id": "w2"})
     assert reply.json == {
-        "status": "reclaim_cap_exceeded", "execution_id": execution_id, "reclaim_count": 0,
-    }  # fmt: skip
+        "status": "reclaim_cap_exceeded",
+        "execution_id": execution_id,
+        "reclaim_count": 0,
+    }
 
 
 # Tokens of one namespace.

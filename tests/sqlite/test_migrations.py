@@ -69,10 +69,14 @@ async def test_the_steps_of_an_older_file_are_listed(tmp_path: Path) -> None:
     for name, index in (("later", 3), ("first", 0)):
         await store.apply(
             PutStep(
-                execution_id=task.execution_id, fence=task.fence, step_name=name, result=name.encode(),
-                encoding="json", call_index=index,
+                execution_id=task.execution_id,
+                fence=task.fence,
+                step_name=name,
+                result=name.encode(),
+                encoding="json",
+                call_index=index,
             )
-        )  # fmt: skip
+        )
     listed = [step async for step in every_step(store, task.execution_id, 100)]
     assert [(step.name, step.size) for step in listed] == [("first", 5), ("later", 5)]
     await store.close()

@@ -33,10 +33,11 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]
 
 ALL = {name: statement.sql.replace("in ?", "in (?, ?)") for name, statement in STATEMENTS.items()}
 WHOLE = {
-    name for name in ALL
+    name
+    for name in ALL
     if name.startswith(("dump ", "count ", "all "))
     or name in {"indexed executions", "delete tallies", "delete totals"}
-} - {"all leases"}  # fmt: skip
+} - {"all leases"}
 """Statements of dumps and repairs, which read everything."""
 READS = sorted(name for name in ALL.keys() - WHOLE if not STATEMENTS[name].writes)
 

@@ -16,5 +16,10 @@ def run(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     environ = os.environ | {"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1", "MYPYPATH": str(ROOT / "src")}
     return subprocess.run(
         [sys.executable, "-m", *command],
-        cwd=folder, env=environ, capture_output=True, text=True, timeout=SECONDS, check=False,
-    )  # fmt: skip
+        cwd=folder,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )

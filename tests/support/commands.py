@@ -43,9 +43,15 @@ class Ff:
     async def start(self, *arguments: str) -> asyncio.subprocess.Process:
         """Start a command in a process of its own."""
         return await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "flowfabric.cli", *arguments, env=self.environ,
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        )  # fmt: skip
+            sys.executable,
+            "-m",
+            "flowfabric.cli",
+            *arguments,
+            env=self.environ,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
 
     async def __call__(self, *arguments: str, stdin: bytes = b"") -> Ended:
         """Run a command to its end."""

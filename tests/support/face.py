@@ -70,9 +70,12 @@ class Face:
         """Let it wait for any of some signals."""
         suspended = await self.store.apply(
             Suspend(
-                execution_id=task.execution_id, fence=task.fence, suspension_id=new_uuid(),
-                waitpoints=(Binding(new_uuid(), key),), condition=list_condition(names, "any", waitpoint_key=key),
+                execution_id=task.execution_id,
+                fence=task.fence,
+                suspension_id=new_uuid(),
+                waitpoints=(Binding(new_uuid(), key),),
+                condition=list_condition(names, "any", waitpoint_key=key),
             )
-        )  # fmt: skip
+        )
         assert isinstance(suspended, Suspended)
         return suspended

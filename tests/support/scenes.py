@@ -200,8 +200,14 @@ async def expired(ff: Driver, **fields: Any) -> Scene:
 
 ELIGIBLE = ("waiting", "retryable", "interrupted")
 HELD_BACK = (
-    "delayed", "backoff", "worker_delayed", "resume_delayed", "paused", "budget_blocked", "quota_blocked",
-)  # fmt: skip
+    "delayed",
+    "backoff",
+    "worker_delayed",
+    "resume_delayed",
+    "paused",
+    "budget_blocked",
+    "quota_blocked",
+)
 RUNNABLE = (*ELIGIBLE, *HELD_BACK)
 LEASE_GONE = ("lease_expired", "lease_revoked", "lease_released")
 ACTIVE = ("active", *LEASE_GONE)

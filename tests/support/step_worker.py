@@ -73,9 +73,15 @@ async def started(url: str, diary: Diary, stop_at: int = 0) -> AsyncIterator[Chi
     """Start a worker, and be sure that it ends."""
     here = Path(__file__).parent.parent
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "support.step_worker", url, str(diary.path), str(stop_at),
-        stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(here)},
-    )  # fmt: skip
+        sys.executable,
+        "-m",
+        "support.step_worker",
+        url,
+        str(diary.path),
+        str(stop_at),
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(here)},
+    )
     try:
         yield Child(process)
     finally:

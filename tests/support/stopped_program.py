@@ -187,10 +187,15 @@ async def started(url: str, mode: str, grace: str) -> AsyncIterator[Program]:
     """Start it, and be sure that it ends."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("FF_", "COVERAGE_"))}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", MAIN, mode, grace,
+        sys.executable,
+        "-c",
+        MAIN,
+        mode,
+        grace,
         env={**environ, "PYTHONPATH": str(Path(__file__).parent.parent), "FF_STORE": url},
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-    )  # fmt: skip
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
     try:
         yield Program(process)
     finally:

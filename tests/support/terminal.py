@@ -90,9 +90,17 @@ async def on_terminal(
     # A session of its own whose terminal this is, so that Ctrl-C reaches everybody in front of it.
     begin = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execvp(sys.argv[1], sys.argv[1:])"
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", begin, *command, cwd=folder, env=environ, stdin=theirs, stdout=theirs, stderr=theirs,
+        sys.executable,
+        "-c",
+        begin,
+        *command,
+        cwd=folder,
+        env=environ,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
         start_new_session=True,
-    )  # fmt: skip
+    )
     os.close(theirs)
     terminal = Terminal(ours)
     try:

@@ -32,9 +32,18 @@ def cluster_node(*options: str) -> ValkeyServer:
         probe.bind(("127.0.0.1", 0))
         bus: int = probe.getsockname()[1]
     return ValkeyServer(
-        "--cluster-enabled", "yes", "--cluster-port", str(bus), "--cluster-node-timeout", str(NODE_TIMEOUT_MS),
-        "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0", *options,
-    )  # fmt: skip
+        "--cluster-enabled",
+        "yes",
+        "--cluster-port",
+        str(bus),
+        "--cluster-node-timeout",
+        str(NODE_TIMEOUT_MS),
+        "--cluster-replica-validity-factor",
+        "0",
+        "--repl-diskless-sync-delay",
+        "0",
+        *options,
+    )
 
 
 def ask(server: ValkeyServer, *arguments: Any) -> Any:

@@ -23,10 +23,17 @@ def classic(**fields: Any) -> dict[str, Any]:
     """A body of the classic creation, complete."""
     execution_id = fields.pop("execution_id", None) or spread(new_uuid(), Partitions())
     return {
-        "execution_id": execution_id, "namespace": "demo", "lane_id": "default", "execution_kind": "resize",
-        "input_payload": [123, 125], "payload_encoding": "json", "priority": 0, "creator_identity": "cli",
-        "partition_id": 7, "now": NOW,
-    } | fields  # fmt: skip
+        "execution_id": execution_id,
+        "namespace": "demo",
+        "lane_id": "default",
+        "execution_kind": "resize",
+        "input_payload": [123, 125],
+        "payload_encoding": "json",
+        "priority": 0,
+        "creator_identity": "cli",
+        "partition_id": 7,
+        "now": NOW,
+    } | fields
 
 
 async def create(api: Api, **fields: Any) -> str:

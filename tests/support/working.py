@@ -33,10 +33,12 @@ def handler(function: Callable[..., Any], executor: Executor | None = None, kind
     """Make a handler of a function: the parameter `ctx` takes the context."""
     context = "ctx" if "ctx" in inspect.signature(function).parameters else ""
     return Handler(
-        kind=kind or function.__name__, function=function, context=context,
+        kind=kind or function.__name__,
+        function=function,
+        context=context,
         signature=Signature.of(function, skip={context} if context else set()),
         executor=executor or ("loop" if inspect.iscoroutinefunction(function) else "thread"),
-    )  # fmt: skip
+    )
 
 
 def table(*functions: Callable[..., Any] | Handler) -> dict[str, Handler]:
@@ -65,10 +67,14 @@ class Place:
         execution_id = spread(new_uuid(), self.store.partitions)
         await self.store.apply(
             CreateExecution(
-                execution_id=execution_id, execution_kind=kind, input_payload=data, payload_encoding=encoding,
-                policy=json.dumps(policy or {}).encode(), **fields,
+                execution_id=execution_id,
+                execution_kind=kind,
+                input_payload=data,
+                payload_encoding=encoding,
+                policy=json.dumps(policy or {}).encode(),
+                **fields,
             )
-        )  # fmt: skip
+        )
         return execution_id
 
     async def ended(self, execution_id: str) -> Execution:

@@ -61,9 +61,10 @@ def test_without_an_app_it_says_what_to_do(pytester: pytest.Pytester) -> None:
 
 def test_once_on_each_store(pytester: pytest.Pytester) -> None:
     ended = suite(
-        pytester, APP + FIXTURE + TEST.format(fixture="flowfabric_lab_per_store", given=""),
+        pytester,
+        APP + FIXTURE + TEST.format(fixture="flowfabric_lab_per_store", given=""),
         "flowfabric_stores = memory sqlite valkey",
-    )  # fmt: skip
+    )
     ended.assert_outcomes(passed=3)
     ended.stdout.fnmatch_lines(["*[[]memory[]] PASSED*", "*[[]sqlite[]] PASSED*", "*[[]valkey[]] PASSED*"])
 

@@ -7,9 +7,23 @@ from pathlib import Path
 from flowfabric.model.operations import catalog
 
 AREAS = {
-    "create", "claim", "grant", "lease", "finish", "operate", "lane", "suspend", "signal", "stream", "step", "timer",
-    "worker", "access", "kind", "read",
-}  # fmt: skip
+    "create",
+    "claim",
+    "grant",
+    "lease",
+    "finish",
+    "operate",
+    "lane",
+    "suspend",
+    "signal",
+    "stream",
+    "step",
+    "timer",
+    "worker",
+    "access",
+    "kind",
+    "read",
+}
 ACROSS = {"batches", "refusals", "transitions", "wakeups"}
 """Tests that concern several areas."""
 TESTS = Path(__file__).parents[1] / "conformance"

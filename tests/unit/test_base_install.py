@@ -17,9 +17,17 @@ from flowfabric.storage.extras import install_command
 
 ROOT = Path(__file__).parents[2]
 EXTRAS = (
-    "aiohttp", "httptools", "libvalkey", "opentelemetry", "prometheus_client", "starlette", "uvicorn", "uvloop",
-    "valkey", "yarl",
-)  # fmt: skip
+    "aiohttp",
+    "httptools",
+    "libvalkey",
+    "opentelemetry",
+    "prometheus_client",
+    "starlette",
+    "uvicorn",
+    "uvloop",
+    "valkey",
+    "yarl",
+)
 """What is taken away."""
 WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({EXTRAS}))\n"
 

@@ -141,8 +141,11 @@ class TestLists:
 class TestQuestions:
     def test_is_sentinel(self) -> None:
         assert [is_sentinel(name) for name in ("__operator_only__", "__timeout_only__", "", "x")] == [
-            True, True, False, False,
-        ]  # fmt: skip
+            True,
+            True,
+            False,
+            False,
+        ]
 
     def test_needs_timeout(self) -> None:
         assert [needs_timeout(c) for c in (timeout_only(), operator_only(), single("k"))] == [
@@ -289,7 +292,7 @@ class TestParsing:
             (all_of(all_of(all_of(all_of(all_of())))), f"depth 5 exceeds cap 4 at path {FOUR_DOWN}"),
             (all_of(all_of(all_of(all_of(count_node(1))))), f"depth 5 exceeds cap 4 at path {FOUR_DOWN}"),
         ],
-    )  # fmt: skip
+    )
     def test_shapes(self, value: Any, text: str) -> None:
         assert refusal(value) == text
 
@@ -306,23 +309,45 @@ class TestParsing:
     @pytest.mark.parametrize(
         "value",
         [
-            None, [], "Single", {}, {"kind": "AnyOf"}, {"kind": ["Single"]}, {"kind": "Composite"},
-            {"kind": "Single"}, single_node(""), {"kind": "Single", "waitpoint_key": 7},
-            single_node("x" * 257), single_node("k", "x" * 257), single_node("k", OPERATOR_ONLY),
-            single_node("k") | {"match": "a"}, single_node("k") | {"matcher": "a"},
+            None,
+            [],
+            "Single",
+            {},
+            {"kind": "AnyOf"},
+            {"kind": ["Single"]},
+            {"kind": "Composite"},
+            {"kind": "Single"},
+            single_node(""),
+            {"kind": "Single", "waitpoint_key": 7},
+            single_node("x" * 257),
+            single_node("k", "x" * 257),
+            single_node("k", OPERATOR_ONLY),
+            single_node("k") | {"match": "a"},
+            single_node("k") | {"matcher": "a"},
             single_node("k") | {"matcher": {"kind": "ByName"}},
             single_node("k") | {"matcher": {"kind": ["x"]}},
             single_node("k") | {"matcher": {"kind": "ByName", "name": "a", "x": 1}},
-            {"kind": "AllOf", "members": {}}, all_of(None), all_of(7), all_of(*[single_node()] * 256),
-            count_node(-1), count_node(MAX_COUNT + 1), count_node(True), count_node(1, "Distinct"),
-            count_node(1) | {"n": 1.5}, count_node(1) | {"n": None}, count_node(1) | {"waitpoints": "k"},
-            count_node(1) | {"waitpoints": ["k", ""]}, count_node(1) | {"count_kind": []},
+            {"kind": "AllOf", "members": {}},
+            all_of(None),
+            all_of(7),
+            all_of(*[single_node()] * 256),
+            count_node(-1),
+            count_node(MAX_COUNT + 1),
+            count_node(True),
+            count_node(1, "Distinct"),
+            count_node(1) | {"n": 1.5},
+            count_node(1) | {"n": None},
+            count_node(1) | {"waitpoints": "k"},
+            count_node(1) | {"waitpoints": ["k", ""]},
+            count_node(1) | {"count_kind": []},
             count_node(1, keys=tuple(map(str, range(257)))),
-            {"kind": "OperatorOnly", "x": 1}, {"v": 2, "composite": True, "tree": count_node(1)},
-            {"v": 1, "composite": False, "tree": count_node(1)}, {"tree": count_node(1), "x": 1},
+            {"kind": "OperatorOnly", "x": 1},
+            {"v": 2, "composite": True, "tree": count_node(1)},
+            {"v": 1, "composite": False, "tree": count_node(1)},
+            {"tree": count_node(1), "x": 1},
             {"tree": None},
         ],
-    )  # fmt: skip
+    )
     def test_refused(self, value: Any) -> None:
         refusal(value)
 

@@ -90,8 +90,9 @@ def test_arrays_may_nest_deeper_but_not_for_ever() -> None:
     deepest = apply_patch(b"", arrays(MAX_NESTING - 1))
     assert apply_patch(deepest, b"{}") == arrays(MAX_NESTING - 1)
     assert refusal(b"", arrays(MAX_NESTING)) == (
-        "patch_depth_exceeded", f"the patch is nested deeper than {MAX_NESTING} levels"
-    )  # fmt: skip
+        "patch_depth_exceeded",
+        f"the patch is nested deeper than {MAX_NESTING} levels",
+    )
     for count in (900, 1_000, 100_000):
         assert refusal(b"", arrays(count))[0] == "patch_depth_exceeded"
     assert refusal(b"", b'{"a":[' + nested(100_000) + b"]}")[0] == "patch_depth_exceeded"
@@ -100,11 +101,23 @@ def test_arrays_may_nest_deeper_but_not_for_ever() -> None:
 @pytest.mark.parametrize(
     "patch",
     [
-        b"", b"{", b"nope",
-        b'{"a":NaN}', b'{"a":[Infinity]}', b'{"a":-Infinity}', b'{"a":01}', b'{"a":1.}', b'{"a":"\xff"}',
-        b'{"a":1}x', b"{'a':1}", b'{"a":"\n"}', b"\xef\xbb\xbf{}", '{"a":1}'.encode("utf-16"), b"[" * 50,
+        b"",
+        b"{",
+        b"nope",
+        b'{"a":NaN}',
+        b'{"a":[Infinity]}',
+        b'{"a":-Infinity}',
+        b'{"a":01}',
+        b'{"a":1.}',
+        b'{"a":"\xff"}',
+        b'{"a":1}x',
+        b"{'a':1}",
+        b'{"a":"\n"}',
+        b"\xef\xbb\xbf{}",
+        '{"a":1}'.encode("utf-16"),
+        b"[" * 50,
     ],
-)  # fmt: skip
+)
 def test_not_json(patch: bytes) -> None:
     assert refusal(b"{}", patch) == ("invalid_input", "patch payload is not valid JSON")
 

@@ -72,9 +72,13 @@ async def suspend(ff: Driver, task: Task, **fields: Any) -> Any:
 
 async def signal(ff: Driver, task: Task, waitpoint: OpenWaitpoint, name: str = "go", **fields: Any) -> str:
     command = DeliverSignal(
-        execution_id=task.execution_id, waitpoint_id=waitpoint.waitpoint_id, signal_id=new_uuid(),
-        waitpoint_token=waitpoint.waitpoint_token, signal_name=name, **fields,
-    )  # fmt: skip
+        execution_id=task.execution_id,
+        waitpoint_id=waitpoint.waitpoint_id,
+        signal_id=new_uuid(),
+        waitpoint_token=waitpoint.waitpoint_token,
+        signal_name=name,
+        **fields,
+    )
     answer = await ff.store.apply(command)
     assert isinstance(answer, SignalAccepted)
     return answer.effect
@@ -82,9 +86,12 @@ async def signal(ff: Driver, task: Task, waitpoint: OpenWaitpoint, name: str = "
 
 async def pending(ff: Driver, task: Task, waitpoint_id: str = "", ms: int = 60_000) -> OpenWaitpoint:
     command = CreateWaitpoint(
-        execution_id=task.execution_id, fence=task.fence, waitpoint_id=waitpoint_id or new_uuid(),
-        waitpoint_key="p", expires_in_ms=ms,
-    )  # fmt: skip
+        execution_id=task.execution_id,
+        fence=task.fence,
+        waitpoint_id=waitpoint_id or new_uuid(),
+        waitpoint_key="p",
+        expires_in_ms=ms,
+    )
     return (await ff.store.apply(command)).waitpoint
 
 

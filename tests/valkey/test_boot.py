@@ -27,9 +27,15 @@ from support.valkey_nodes import node
 
 WHERE = "valkey://there:1/0"
 GOOD = {
-    "server_name": "valkey", "valkey_version": "9.0.1", "redis_version": "7.2.4", "role": "master",
-    "cluster_enabled": "0", "maxmemory": "0", "maxmemory_policy": "noeviction", "loading": "0",
-}  # fmt: skip
+    "server_name": "valkey",
+    "valkey_version": "9.0.1",
+    "redis_version": "7.2.4",
+    "role": "master",
+    "cluster_enabled": "0",
+    "maxmemory": "0",
+    "maxmemory_policy": "noeviction",
+    "loading": "0",
+}
 PASSES = [
     {},
     {"valkey_version": "7.2.0"},
@@ -41,12 +47,12 @@ REFUSED = [
     ({"cluster_enabled": "1"}, "is part of a cluster; open it with valkey+cluster://there:1/0"),
     ({"role": "slave", "master_host": "h", "master_port": "5"}, "name its primary, h:5"),
     ({"maxmemory": "1", "maxmemory_policy": "allkeys-lru"}, "set it to noeviction"),
-]  # fmt: skip
+]
 MAY_PASS = [
     ({"loading": "1", "valkey_version": "1.0"}, "still loading"),
     ({"valkey_version": "", "redis_version": ""}, "does not say which version"),
     ({"valkey_version": "unstable"}, "does not say which version it is: 'unstable'"),
-]  # fmt: skip
+]
 
 
 def in_a_cluster() -> tuple[str, ...]:

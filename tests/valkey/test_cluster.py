@@ -75,10 +75,13 @@ async def test_tokens_are_verified_in_every_partition(spread: Driver, cluster: V
     for execution_id, wait in waits:
         answer = await again.apply(
             DeliverSignal(
-                execution_id=execution_id, waitpoint_id=wait.waitpoint.waitpoint_id, signal_id=new_uuid(),
-                signal_name="go", waitpoint_token=wait.waitpoint.waitpoint_token,
+                execution_id=execution_id,
+                waitpoint_id=wait.waitpoint.waitpoint_id,
+                signal_id=new_uuid(),
+                signal_name="go",
+                waitpoint_token=wait.waitpoint.waitpoint_token,
             )
-        )  # fmt: skip
+        )
         assert isinstance(answer, SignalAccepted)
     await again.close()
 
@@ -283,8 +286,14 @@ async def test_a_closed_store_says_so(spread: Driver) -> None:
 async def test_a_cluster_behind_tls(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     async with proxy(0, authority.server("localhost")) as between:
-        server = cluster_node("--cluster-announce-port", str(between.port), "--cluster-announce-hostname", "localhost",
-                              "--cluster-preferred-endpoint-type", "hostname")  # fmt: skip
+        server = cluster_node(
+            "--cluster-announce-port",
+            str(between.port),
+            "--cluster-announce-hostname",
+            "localhost",
+            "--cluster-preferred-endpoint-type",
+            "hostname",
+        )
         try:
             between.target = server.port
             ask(server, "CLUSTER", "ADDSLOTSRANGE", 0, SLOTS - 1)

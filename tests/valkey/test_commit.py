@@ -231,9 +231,12 @@ async def test_a_worker_hears_of_a_lease_that_it_lost_and_got_back_in_one_group(
     await until(lambda: general.store.now() > task.lease_expires_at + 5)
     async with general.store.subscribe([f"worker:{task.worker_instance_id}"]) as woken:
         again = Claim(
-            worker_id=task.worker_id, worker_instance_id=task.worker_instance_id, lanes=("default",),
-            mint=new_uuid(), lease_ttl_ms=60_000,
-        )  # fmt: skip
+            worker_id=task.worker_id,
+            worker_instance_id=task.worker_instance_id,
+            lanes=("default",),
+            mint=new_uuid(),
+            lease_ttl_ms=60_000,
+        )
         lost = MarkLeaseExpired(execution_id=task.execution_id)
         replies: list[Any] = await general.store.apply_many([lost, again])
         assert replies[1].tasks[0].fence.lease_epoch == task.fence.lease_epoch + 1
@@ -244,8 +247,13 @@ async def test_work_that_a_group_takes_out_and_puts_back_is_claimed_once(general
     execution_id = await general.create()
     pause, unpause = Pause(execution_id=execution_id), Unpause(execution_id=execution_id)
     claim = Claim(
-        worker_id="w", worker_instance_id="w-a", lanes=("default",), mint=new_uuid(), lease_ttl_ms=60_000, max_tasks=2,
-    )  # fmt: skip
+        worker_id="w",
+        worker_instance_id="w-a",
+        lanes=("default",),
+        mint=new_uuid(),
+        lease_ttl_ms=60_000,
+        max_tasks=2,
+    )
     replies: list[Any] = await general.store.apply_many([pause, unpause, claim])
     assert [task.execution_id for task in replies[2].tasks] == [execution_id]
 

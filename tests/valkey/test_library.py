@@ -136,7 +136,21 @@ def test_values_are_written_as_lua(value: object, text: str) -> None:
 def test_both_sides_name_the_same_keys() -> None:
     names = (FOLDER / "keys.lua").read_text(encoding="utf-8")
     for name in (
-        keys.ARRIVALS, keys.FEED, keys.FEED_FLOOR, keys.DUE, keys.TALLY, keys.INBOX, keys.MEMOS, keys.LANES,
-        keys.WORKERS, keys.TOKENS, keys.KEYRING, keys.CLAIM, keys.STATE, keys.LEASES, keys.MEMO, keys.CHANNEL,
-    ):  # fmt: skip
+        keys.ARRIVALS,
+        keys.FEED,
+        keys.FEED_FLOOR,
+        keys.DUE,
+        keys.TALLY,
+        keys.INBOX,
+        keys.MEMOS,
+        keys.LANES,
+        keys.WORKERS,
+        keys.TOKENS,
+        keys.KEYRING,
+        keys.CLAIM,
+        keys.STATE,
+        keys.LEASES,
+        keys.MEMO,
+        keys.CHANNEL,
+    ):
         assert f"'{name}'" in names

@@ -94,9 +94,13 @@ async def test_damage_is_found_and_mended(ff: Driver, damage: tuple[Any, ...]) -
     gone = ff.new_id()
     running = task.execution_id
     names = {
-        "{waiting}": waiting, "{running}": running, "{gone}": gone, "{uuid}": running[-36:],
-        "{ids}": f"ff:{running[:-37]}:ids", "{spare}": new_uuid(),
-    }  # fmt: skip
+        "{waiting}": waiting,
+        "{running}": running,
+        "{gone}": gone,
+        "{uuid}": running[-36:],
+        "{ids}": f"ff:{running[:-37]}:ids",
+        "{spare}": new_uuid(),
+    }
     before = await held(store)
     dump = await store.dump()
     sent = [re.sub(r"\{[a-z]+\}", lambda found: names[found[0]], str(part)) for part in damage]
@@ -153,9 +157,11 @@ async def populate(ff: Driver, draw: random.Random) -> None:
     await ff.seed()
     for number, name in enumerate(draw.sample(ALL, len(ALL))):
         fields: dict[str, Any] = {
-            "lane_id": draw.choice(["default", "slow"]), "namespace": draw.choice(["default", "mine"]),
-            "priority": number, "tags": draw.choice([(), (("a", "b"),), (("a", "b"), ("c", "d"))]),
-        }  # fmt: skip
+            "lane_id": draw.choice(["default", "slow"]),
+            "namespace": draw.choice(["default", "mine"]),
+            "priority": number,
+            "tags": draw.choice([(), (("a", "b"),), (("a", "b"), ("c", "d"))]),
+        }
         scene = await STAGES[name](ff, **fields)
         if name == "active" and scene.task is not None:
             await open_pending(ff, scene.task)

@@ -46,10 +46,13 @@ async def test_secrets_are_seen_when_keys_change_and_tokens_when_they_are_used(
     binding = Binding(new_uuid(), "k")
     suspended = await ff.store.apply(
         Suspend(
-            execution_id=task.execution_id, fence=task.fence, suspension_id=new_uuid(), waitpoints=(binding,),
+            execution_id=task.execution_id,
+            fence=task.fence,
+            suspension_id=new_uuid(),
+            waitpoints=(binding,),
             condition=single("k"),
         )
-    )  # fmt: skip
+    )
     assert isinstance(suspended, Suspended)
     token = suspended.waitpoint.waitpoint_token
     digest = token.partition(":")[2]
@@ -57,10 +60,13 @@ async def test_secrets_are_seen_when_keys_change_and_tokens_when_they_are_used(
     assert seen(watched, SECRET) == set()  # it is read, and never sent
     await ff.store.apply(
         DeliverSignal(
-            execution_id=task.execution_id, waitpoint_id=binding.waitpoint_id, signal_id=new_uuid(),
-            signal_name="go", waitpoint_token=token,
+            execution_id=task.execution_id,
+            waitpoint_id=binding.waitpoint_id,
+            signal_id=new_uuid(),
+            signal_name="go",
+            waitpoint_token=token,
         )
-    )  # fmt: skip
+    )
     await ff.store.apply(RotateSecret(new_kid="k2", new_secret_hex=OTHER, grace_ms=0))
     assert seen(watched, digest) <= {"HSET", "ff_commit"}
     assert seen(watched, SECRET) | seen(watched, OTHER) <= {"ff_commit", "SET"}

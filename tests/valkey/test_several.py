@@ -60,10 +60,22 @@ def test_large_commands_go_alone() -> None:
 def test_one_call_of_several() -> None:
     first, second = (*call(), b"one", b"two"), call("ff_claim")
     assert together([first, second]) == (
-        "FCALL", "ff_several", 1, "ff:", "",
-        "ff_renew_lease", "0.5", b"x", 2, b"one", b"two",
-        "ff_claim", "0.5", b"x", 0,
-    )  # fmt: skip
+        "FCALL",
+        "ff_several",
+        1,
+        "ff:",
+        "",
+        "ff_renew_lease",
+        "0.5",
+        b"x",
+        2,
+        b"one",
+        b"two",
+        "ff_claim",
+        "0.5",
+        b"x",
+        0,
+    )
 
 
 async def test_commands_of_one_turn_are_one_call(ff: Driver) -> None:

@@ -152,18 +152,22 @@ class Walk:
             frames = tuple(self.frame() for _ in range(self.chance.randint(1, 4)))
             return AppendFrames(**fence, frames=frames, attempt_index=pick((None, None, None, 0)))
         at = self.clock.now + pick((-5, 0, 10, 5_000))
-        return pick((
-            PutStep(**fence, step_name=pick("abc"), result=pick((b"", BINARY)), call_index=pick((None, 0, 3))),
-            UpdateProgress(**fence, pct=pick((None, 0, 50)), message=pick((None, "", "half"))),
-            Delay(**fence, delay_until=at),
-            WaitChildren(**fence),
-            Complete(**fence),
-            PromoteDelayed(execution_id=task.execution_id),
-            MarkLeaseExpired(execution_id=task.execution_id),
-            ExpireExecution(execution_id=task.execution_id),
-            ExpireExecution(execution_id=task.execution_id, reason="execution_deadline"),
-            Purge(execution_id=task.execution_id),
-        ))  # fmt: skip
+        return pick(
+            (
+                PutStep(
+                    **fence, step_name=pick("abc"), result=pick((b"", BINARY)), call_index=pick((None, 0, 3))
+                ),
+                UpdateProgress(**fence, pct=pick((None, 0, 50)), message=pick((None, "", "half"))),
+                Delay(**fence, delay_until=at),
+                WaitChildren(**fence),
+                Complete(**fence),
+                PromoteDelayed(execution_id=task.execution_id),
+                MarkLeaseExpired(execution_id=task.execution_id),
+                ExpireExecution(execution_id=task.execution_id),
+                ExpireExecution(execution_id=task.execution_id, reason="execution_deadline"),
+                Purge(execution_id=task.execution_id),
+            )
+        )
 
     def work(self) -> Command[Any]:
         if self.chance.random() < 0.5:
@@ -192,9 +196,10 @@ class Walk:
             },
         }
         return CreateExecution(
-            execution_id=f"{{fp:0}}:{new_uuid()}", execution_kind="job",
+            execution_id=f"{{fp:0}}:{new_uuid()}",
+            execution_kind="job",
             policy=json.dumps(self.chance.choice((policy, {}))).encode(),
-        )  # fmt: skip
+        )
 
     def frame(self) -> FrameInput:
         pick = self.chance.choice
@@ -202,9 +207,14 @@ class Walk:
         mode = pick(("", "durable", "summary", "summary", "best_effort", "best_effort", "odd"))
         return FrameInput(
             payload=pick(patches[:3]) if self.chance.random() < 0.9 else pick((*patches, BINARY)),
-            mode=mode, ts=pick((None, 0, 5)), ttl_ms=pick((0, 1, 40, 3_000)), retention_maxlen=pick((0, 0, 1, 4)),
-            maxlen_floor=pick((0, -1, 1, 5)), maxlen_ceiling=pick((0, 2, 9)), ema_alpha=pick((0, 0.3, 1, 2.5, True)),
-        )  # fmt: skip
+            mode=mode,
+            ts=pick((None, 0, 5)),
+            ttl_ms=pick((0, 1, 40, 3_000)),
+            retention_maxlen=pick((0, 0, 1, 4)),
+            maxlen_floor=pick((0, -1, 1, 5)),
+            maxlen_ceiling=pick((0, 2, 9)),
+            ema_alpha=pick((0, 0.3, 1, 2.5, True)),
+        )
 
 
 @pytest.mark.parametrize("seed", range(12))

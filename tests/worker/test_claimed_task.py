@@ -96,10 +96,12 @@ async def test_permits(place: Place) -> None:
         assert await worker.claim() == []
         grant = await place.store.apply(
             IssueClaimGrant(
-                execution_id=other, worker_id=worker.worker_id, worker_instance_id=worker.instance_id,
+                execution_id=other,
+                worker_id=worker.worker_id,
+                worker_instance_id=worker.instance_id,
                 grant_ttl_ms=10_000,
             )
-        )  # fmt: skip
+        )
         with pytest.raises(WorkerAtCapacity):
             await worker.claim_from_grant(grant)
         await task.complete()
@@ -119,10 +121,12 @@ async def test_reclaimed_work_has_a_permit_and_is_renewed(place: Place) -> None:
             await task.complete()
         grant = await place.store.apply(
             IssueReclaimGrant(
-                execution_id=id_, worker_id=worker.worker_id, worker_instance_id=worker.instance_id,
+                execution_id=id_,
+                worker_id=worker.worker_id,
+                worker_instance_id=worker.instance_id,
                 grant_ttl_ms=10_000,
             )
-        )  # fmt: skip
+        )
         task = await worker.claim_from_reclaim_grant(grant)
         assert worker.free == 2
         since = task.hold.since
@@ -136,10 +140,12 @@ async def test_interrupted_work_is_claimed_by_grant_as_resumed(place: Place) -> 
         await (await one(worker)).delay_execution(1)
         grant = await place.store.apply(
             IssueClaimGrant(
-                execution_id=id_, worker_id=worker.worker_id, worker_instance_id=worker.instance_id,
+                execution_id=id_,
+                worker_id=worker.worker_id,
+                worker_instance_id=worker.instance_id,
                 grant_ttl_ms=10_000,
             )
-        )  # fmt: skip
+        )
         task = await worker.claim_from_grant(grant)
         assert (task.attempt_index, task.lease_epoch) == (0, 2)
         await task.complete()

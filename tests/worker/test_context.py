@@ -30,10 +30,16 @@ async def approve(place: Place, execution_id: str, name: str, payload: bytes = b
     token = await place.store.read(ReadToken(execution_id=execution_id, waitpoint_id=waitpoint.waitpoint_id))
     await place.store.apply(
         DeliverSignal(
-            execution_id=execution_id, waitpoint_id=waitpoint.waitpoint_id, signal_id=new_uuid(), signal_name=name,
-            payload=payload, source_identity=source, source_type="user", waitpoint_token=token or "",
+            execution_id=execution_id,
+            waitpoint_id=waitpoint.waitpoint_id,
+            signal_id=new_uuid(),
+            signal_name=name,
+            payload=payload,
+            source_identity=source,
+            source_type="user",
+            waitpoint_token=token or "",
         )
-    )  # fmt: skip
+    )
 
 
 async def test_a_step_runs_once_over_all_attempts(place: Place) -> None:
@@ -294,10 +300,13 @@ async def test_a_waitpoint_made_before_the_wait_takes_an_answer_that_comes_first
         waitpoint_id, token = await asyncio.wait_for(sent.get(), 10)
         await place.store.apply(
             DeliverSignal(
-                execution_id=id_, waitpoint_id=waitpoint_id, waitpoint_token=token, signal_id=new_uuid(),
+                execution_id=id_,
+                waitpoint_id=waitpoint_id,
+                waitpoint_token=token,
+                signal_id=new_uuid(),
                 signal_name="approve",
             )
-        )  # fmt: skip
+        )
         answered.set()
         assert await place.result(id_) == ["approve", True]
     assert "already_satisfied" in await place.events(id_)
@@ -352,13 +361,20 @@ async def test_frames_know_the_step_that_emitted_them(place: Place) -> None:
         await place.ended(other)
     found = await emitted(place, id_)
     assert found[:5] == [
-        ("outside", ""), ("before", "outer"), ("inside", "inner"), ("after", "outer"), ("again", "inner#2"),
-    ]  # fmt: skip
+        ("outside", ""),
+        ("before", "outer"),
+        ("inside", "inner"),
+        ("after", "outer"),
+        ("again", "inner#2"),
+    ]
     assert sorted(found[5:7]) == [("1", "one"), ("2", "two")]
     assert [step for _, step in found[7:]] == [""]
     assert await emitted(place, other) == [
-        ("outside", ""), ("inside", "inner"), ("deep", "inner#2"), ("outside", ""),
-    ]  # fmt: skip
+        ("outside", ""),
+        ("inside", "inner"),
+        ("deep", "inner#2"),
+        ("outside", ""),
+    ]
 
 
 async def test_summary_and_progress(place: Place) -> None:

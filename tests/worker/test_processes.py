@@ -64,9 +64,13 @@ def giving_up() -> None:
 
 def facts(ctx: SyncContext) -> dict[str, Any]:
     return {
-        "id": ctx.execution_id, "attempt": ctx.attempt, "tags": ctx.tags, "fence": ctx.fence,
-        "deadline": ctx.deadline, "events": [ctx.cancelled, ctx.lost],
-    }  # fmt: skip
+        "id": ctx.execution_id,
+        "attempt": ctx.attempt,
+        "tags": ctx.tags,
+        "fence": ctx.fence,
+        "deadline": ctx.deadline,
+        "events": [ctx.cancelled, ctx.lost],
+    }
 
 
 def noted(path: str, x: int) -> Point:
@@ -148,8 +152,11 @@ async def test_frames_know_the_step_that_emitted_them(place: Place) -> None:
         await place.result(id_)
     page = await place.store.read(ReadStream(execution_id=id_, attempt_index=0, count=10))
     assert [(view.frame.payload, view.frame.step) for view in page.frames] == [
-        (b"outside", ""), (b"inside", "write"), (b"later", "write#2"), (b"outside", ""),
-    ]  # fmt: skip
+        (b"outside", ""),
+        (b"inside", "write"),
+        (b"later", "write#2"),
+        (b"outside", ""),
+    ]
 
 
 async def test_a_process_of_its_own(place: Place) -> None:
@@ -193,8 +200,13 @@ async def test_facts_are_known_there(place: Place) -> None:
         id_ = await place.submit("facts", tags=(("team", "a"),))
         told = await place.result(id_)
     assert told == {
-        "id": id_, "attempt": 0, "tags": {"team": "a"}, "fence": f"{id_}:1", "deadline": None, "events": [False, False],
-    }  # fmt: skip
+        "id": id_,
+        "attempt": 0,
+        "tags": {"team": "a"},
+        "fence": f"{id_}:1",
+        "deadline": None,
+        "events": [False, False],
+    }
 
 
 async def test_steps_run_there_once_and_their_results_have_their_types(place: Place, tmp_path: Path) -> None:
@@ -236,10 +248,13 @@ async def test_it_waits_without_being_held(place: Place) -> None:
         page = await place.store.read(ListWaitpoints(execution_id=id_))
         await place.store.apply(
             ApproveSignal(
-                execution_id=id_, waitpoint_id=page.waitpoints[0].waitpoint_id, signal_name="approve",
-                signal_id=new_uuid(), payload=b'"fine"',
+                execution_id=id_,
+                waitpoint_id=page.waitpoints[0].waitpoint_id,
+                signal_name="approve",
+                signal_id=new_uuid(),
+                payload=b'"fine"',
             )
-        )  # fmt: skip
+        )
         assert await place.result(id_) == ["approve", "fine"]
         assert await place.result(await place.submit("impatient")) == "nobody sent approve in time"
 

@@ -204,13 +204,19 @@ class HttpClient(Inside):
     async def make_link(self, link: LinkRequest) -> ApprovalLink:
         """Make a link to a page of the server whose visitor may send one signal to a waitpoint, once."""
         body = LinkBody(
-            None, link.signal_names, link.expires_in_ms or None, link.expires_at or None,
-            link.source_identity or None, link.link_id or None,
-        )  # fmt: skip
+            None,
+            link.signal_names,
+            link.expires_in_ms or None,
+            link.expires_at or None,
+            link.source_identity or None,
+            link.link_id or None,
+        )
         request = HttpRequest(
-            method=CREATE_LINK.method, path=CREATE_LINK.write_path(link), body=msgspec.json.encode(body),
+            method=CREATE_LINK.method,
+            path=CREATE_LINK.write_path(link),
+            body=msgspec.json.encode(body),
             safe=CREATE_LINK.safe(link),
-        )  # fmt: skip
+        )
         return cast("ApprovalLink", decoded((await self._transport.send(request)).body, ApprovalLink))
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:

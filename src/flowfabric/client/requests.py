@@ -58,10 +58,14 @@ def request_of(command: Command[Any], wait_seconds: float = 0.0, **more: Any) ->
     if route.body is not None:
         body = msgspec.json.encode(route.write_form(command, route.body, more))
     return HttpRequest(
-        method=route.method, path=route.write_path(command), body=body,
+        method=route.method,
+        path=route.write_path(command),
+        body=body,
         query={} if route.query is None else _texts(route.write_form(command, route.query, {})),
-        safe=route.safe(command), actor=command.actor, wait_seconds=wait_seconds,
-    )  # fmt: skip
+        safe=route.safe(command),
+        actor=command.actor,
+        wait_seconds=wait_seconds,
+    )
 
 
 def _texts(query: Struct) -> dict[str, str]:
@@ -82,9 +86,13 @@ def question_request(question: Question[Any], wait_seconds: float = 0.0, **more:
     }
     text = msgspec.json.encode({kind.__name__: fields}).decode()
     return HttpRequest(
-        method=route.method, path=route.write_path(question), query={"question": text, **more}, accept=RECORD,
-        safe=True, wait_seconds=wait_seconds,
-    )  # fmt: skip
+        method=route.method,
+        path=route.write_path(question),
+        query={"question": text, **more},
+        accept=RECORD,
+        safe=True,
+        wait_seconds=wait_seconds,
+    )
 
 
 @cache

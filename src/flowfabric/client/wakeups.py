@@ -182,10 +182,13 @@ class WakeupStreams:
         )
         try:
             async with self._transport.streams().post(
-                self._transport.url(request), data=msgspec.json.encode({"topics": sorted(topics)}),
-                headers={"Accept": request.accept, "Content-Type": "application/json"}, timeout=waits,
-                allow_redirects=False, read_bufsize=MAX_LINE_BYTES,
-            ) as response:  # fmt: skip
+                self._transport.url(request),
+                data=msgspec.json.encode({"topics": sorted(topics)}),
+                headers={"Accept": request.accept, "Content-Type": "application/json"},
+                timeout=waits,
+                allow_redirects=False,
+                read_bufsize=MAX_LINE_BYTES,
+            ) as response:
                 if response.status != 200:
                     raise failure(response.status, await response.content.read(MAX_LINE_BYTES))
                 async for message in _messages(response):

@@ -75,9 +75,17 @@ def presence(claim: Claim, known: Worker | None, now: int) -> Worker | None:
     if known is None or (not known.registered_at and _differs(claim, known)):
         namespace, instance = presence_key(claim)
         return Worker(
-            VERSION, claim.worker_id, instance, namespace, claim.lanes, _stored(claim.capabilities), now,
-            LIVENESS_MS, 0, _stored(claim.kinds or ()),
-        )  # fmt: skip
+            VERSION,
+            claim.worker_id,
+            instance,
+            namespace,
+            claim.lanes,
+            _stored(claim.capabilities),
+            now,
+            LIVENESS_MS,
+            0,
+            _stored(claim.kinds or ()),
+        )
     lately = 0 <= now - known.last_heartbeat_at < min(RENOTE_MS, known.liveness_ttl_ms // 3)
     kinds = known.kinds if _same(known.kinds, claim.kinds or ()) else _stored(claim.kinds or ())
     if lately and kinds is known.kinds:

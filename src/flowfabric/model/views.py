@@ -24,9 +24,16 @@ class SignalView(Struct, frozen=True):
 def signal_view(signal: Signal) -> SignalView:
     """Show a signal to the handler that waited for it."""
     return SignalView(
-        signal.signal_id, signal.signal_name, signal.signal_category, signal.source_type, signal.source_identity,
-        signal.correlation_id, signal.accepted_at, signal.payload, signal.payload_encoding,
-    )  # fmt: skip
+        signal.signal_id,
+        signal.signal_name,
+        signal.signal_category,
+        signal.source_type,
+        signal.source_identity,
+        signal.correlation_id,
+        signal.accepted_at,
+        signal.payload,
+        signal.payload_encoding,
+    )
 
 
 class StepView(Struct, frozen=True):

@@ -33,9 +33,16 @@ class WaitSignal(Struct, frozen=True, omit_defaults=True):
     def view(self) -> SignalView:
         """Return it as the handler that waited sees it."""
         return SignalView(
-            self.signal_id, self.signal_name, self.signal_category, self.source_type, self.source_identity,
-            self.correlation_id, self.accepted_at, self.data(), self.payload_encoding,
-        )  # fmt: skip
+            self.signal_id,
+            self.signal_name,
+            self.signal_category,
+            self.source_type,
+            self.source_identity,
+            self.correlation_id,
+            self.accepted_at,
+            self.data(),
+            self.payload_encoding,
+        )
 
 
 class WaitResult(Struct, frozen=True):
@@ -63,7 +70,14 @@ def wait_signal(signal: SignalView) -> WaitSignal:
     except UnicodeDecodeError:
         binary = b64encode(signal.payload).decode()
     return WaitSignal(
-        signal.signal_id, signal.signal_name, signal.signal_category, signal.source_type,
-        signal.source_identity, signal.correlation_id, signal.accepted_at, signal.payload_encoding,
-        payload=text, payload_base64=binary,
-    )  # fmt: skip
+        signal.signal_id,
+        signal.signal_name,
+        signal.signal_category,
+        signal.source_type,
+        signal.source_identity,
+        signal.correlation_id,
+        signal.accepted_at,
+        signal.payload_encoding,
+        payload=text,
+        payload_base64=binary,
+    )

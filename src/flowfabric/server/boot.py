@@ -75,22 +75,28 @@ def _tell(settings: Settings, store: Upkeep) -> None:
         listen = settings.listen_text
         log.warning(
             "FF_API_TOKEN is not set: anybody who reaches listen_addr=%s may use /v1/admin/*, "
-            "secret rotation included", listen,
-        )  # fmt: skip
+            "secret rotation included",
+            listen,
+        )
         log.warning(
             "FF_API_TOKEN is not set: anybody who reaches listen_addr=%s may read waitpoint tokens "
             "(/v1/executions/{id}/waitpoints/{waitpoint_id}/token) and results (/v1/executions/{id}/result)",
             listen,
-        )  # fmt: skip
+        )
     if ":memory:" in settings.store:
         log.warning("the store is in memory: everything is lost when this process ends")
     counts = store.partitions
     log.info(
         "server started version=%s store=%s flow_partitions=%d budget_partitions=%d quota_partitions=%d lanes=%s "
         "listen_addr=%s",
-        flowfabric.__version__, without_password(settings.store), counts.flow, counts.budget, counts.quota,
-        ",".join(settings.lanes), settings.listen_text,
-    )  # fmt: skip
+        flowfabric.__version__,
+        without_password(settings.store),
+        counts.flow,
+        counts.budget,
+        counts.quota,
+        ",".join(settings.lanes),
+        settings.listen_text,
+    )
 
 
 async def shutdown(server: Server) -> bool:

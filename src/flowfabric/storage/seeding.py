@@ -48,8 +48,11 @@ async def seed(store: Upkeep, secret_hex: str = "") -> bool:
             log.warning(
                 "%s differs from the stored secret (kid=%s, mismatched_partitions=%d, total_partitions=%d); the "
                 "stored one stays in use. Rotate with POST /v1/admin/rotate-waitpoint-secret",
-                VARIABLE, kid, store.partitions.flow, store.partitions.flow,
-            )  # fmt: skip
+                VARIABLE,
+                kid,
+                store.partitions.flow,
+                store.partitions.flow,
+            )
         return same
     log.warning("the waitpoint secret is being rotated by somebody else; the stored one stays in use")
     return False

@@ -32,9 +32,23 @@ from flowfabric.model.command import Command
 from flowfabric.wire.route import Route, declared_routes
 
 AREAS: Final = (
-    "about", "access", "claim", "create", "finish", "grant", "kind", "lane", "lease", "operate", "read", "signal",
-    "step", "stream", "suspend", "worker",
-)  # fmt: skip
+    "about",
+    "access",
+    "claim",
+    "create",
+    "finish",
+    "grant",
+    "kind",
+    "lane",
+    "lease",
+    "operate",
+    "read",
+    "signal",
+    "step",
+    "stream",
+    "suspend",
+    "worker",
+)
 
 
 @cache

@@ -27,26 +27,54 @@ HEALTHZ = route(
     classic=True,
 )
 READYZ = route(
-    "readyz", "GET", "/readyz", Right.NOTHING,
-    "Answer when the server takes work: its store answers, and it is not shutting down.", answer=StatusView,
-)  # fmt: skip
-LIVEZ = route(
-    "livez", "GET", "/livez", Right.NOTHING, "Answer while the process lives, whatever the store does.",
+    "readyz",
+    "GET",
+    "/readyz",
+    Right.NOTHING,
+    "Answer when the server takes work: its store answers, and it is not shutting down.",
     answer=StatusView,
-)  # fmt: skip
+)
+LIVEZ = route(
+    "livez",
+    "GET",
+    "/livez",
+    Right.NOTHING,
+    "Answer while the process lives, whatever the store does.",
+    answer=StatusView,
+)
 METRICS = route(
-    "metrics", "GET", "/metrics", Right.NOTHING, "Show what the server has counted.",
-    media="text/plain", classic=True,
-)  # fmt: skip
+    "metrics",
+    "GET",
+    "/metrics",
+    Right.NOTHING,
+    "Show what the server has counted.",
+    media="text/plain",
+    classic=True,
+)
 ROOT = route(
-    "root", "GET", "/", Right.NOTHING, "Show where to go.",
-    media=HTML, statuses=((200, "A small page with links."),),
-)  # fmt: skip
+    "root",
+    "GET",
+    "/",
+    Right.NOTHING,
+    "Show where to go.",
+    media=HTML,
+    statuses=((200, "A small page with links."),),
+)
 OPENAPI = route(
-    "openapi", "GET", "/openapi.json", Right.NOTHING, "Describe every route for programs.",
-    answer=dict[str, Any], statuses=((200, "An OpenAPI 3.1 document."),),
-)  # fmt: skip
+    "openapi",
+    "GET",
+    "/openapi.json",
+    Right.NOTHING,
+    "Describe every route for programs.",
+    answer=dict[str, Any],
+    statuses=((200, "An OpenAPI 3.1 document."),),
+)
 DOCS = route(
-    "docs", "GET", "/docs", Right.NOTHING, "Describe every route for people.",
-    media=HTML, statuses=((200, "A page that needs nothing from elsewhere."),),
-)  # fmt: skip
+    "docs",
+    "GET",
+    "/docs",
+    Right.NOTHING,
+    "Describe every route for people.",
+    media=HTML,
+    statuses=((200, "A page that needs nothing from elsewhere."),),
+)

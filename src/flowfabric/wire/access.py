@@ -59,10 +59,16 @@ class Deleted(View, frozen=True, kw_only=True):
 
 
 CREATE_TOKEN = route(
-    "create_token", "POST", "/v1/admin/tokens", Right.ADMIN, "Create a token with a role.",
-    body=TokenBody, answer=NewToken, statuses=((201, "The token. It is shown this once."),),
+    "create_token",
+    "POST",
+    "/v1/admin/tokens",
+    Right.ADMIN,
+    "Create a token with a role.",
+    body=TokenBody,
+    answer=NewToken,
+    statuses=((201, "The token. It is shown this once."),),
     example={"name": "ci", "role": "submitter", "namespace": "default"},
-)  # fmt: skip
+)
 LIST_TOKENS = route(
     "list_tokens",
     "GET",
@@ -72,9 +78,13 @@ LIST_TOKENS = route(
     answer=TokenPage,
 )
 DELETE_TOKEN = route(
-    "delete_token", "DELETE", "/v1/admin/tokens/{token_id}", Right.ADMIN,
-    "Delete a token; it opens nothing from now on.", answer=OneOf({"Deleted": Deleted}),
-)  # fmt: skip
+    "delete_token",
+    "DELETE",
+    "/v1/admin/tokens/{token_id}",
+    Right.ADMIN,
+    "Delete a token; it opens nothing from now on.",
+    answer=OneOf({"Deleted": Deleted}),
+)
 
 
 class RotateBody(Body, frozen=True):
@@ -94,11 +104,16 @@ class RotatedView(View, frozen=True, kw_only=True):
 
 
 ROTATE = route(
-    "rotate", "POST", "/v1/admin/rotate-waitpoint-secret", Right.ADMIN,
+    "rotate",
+    "POST",
+    "/v1/admin/rotate-waitpoint-secret",
+    Right.ADMIN,
     "Sign waitpoint tokens with a new secret; older tokens stay good for the grace that is configured.",
-    body=RotateBody, answer=RotatedView, classic=True,
+    body=RotateBody,
+    answer=RotatedView,
+    classic=True,
     example={"new_kid": "k2", "new_secret_hex": "<64 hex digits>"},
-)  # fmt: skip
+)
 
 
 class LinkBody(Body, frozen=True):
@@ -116,12 +131,17 @@ class LinkBody(Body, frozen=True):
 
 
 CREATE_LINK = route(
-    "create_link", "POST", f"{RUN}/waitpoints/{{waitpoint_id}}/link", Right.OPERATE,
+    "create_link",
+    "POST",
+    f"{RUN}/waitpoints/{{waitpoint_id}}/link",
+    Right.OPERATE,
     "Make a link that lets its holder send one signal to a waitpoint.",
-    body=LinkBody, answer=ApprovalLink, statuses=((201, "The link, and until when it works."),),
+    body=LinkBody,
+    answer=ApprovalLink,
+    statuses=((201, "The link, and until when it works."),),
     safe=lambda link: bool(link.link_id),
     example={"signal_name": "approved", "expires_in_ms": 86400000},
-)  # fmt: skip
+)
 
 
 class LinkAnswerBody(Body, frozen=True):
@@ -136,9 +156,14 @@ class LinkAnswerBody(Body, frozen=True):
 
 
 SHOW_LINK = route(
-    "show_link", "GET", "/links/{signed}", Right.NOTHING, "Show what a link is about; this changes nothing.",
-    media="text/html", statuses=((200, "A page that asks."),),
-)  # fmt: skip
+    "show_link",
+    "GET",
+    "/links/{signed}",
+    Right.NOTHING,
+    "Show what a link is about; this changes nothing.",
+    media="text/html",
+    statuses=((200, "A page that asks."),),
+)
 USE_LINK = route(
     "use_link", "POST", "/links/{signed}", Right.NOTHING, "Send a signal of a link.",
     body=LinkAnswerBody, body_optional=True, form=True, media="text/html",

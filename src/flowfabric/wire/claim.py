@@ -99,35 +99,59 @@ class TaskView(Struct, frozen=True, kw_only=True):
         policy = payload.embedded(task.policy) if task.policy else None
         resume = task.resume
         return cls(
-            execution_id=task.execution_id, execution_kind=task.execution_kind, namespace=task.namespace,
-            lane_id=task.lane_id, flow_id=task.flow_id or None, priority=task.priority,
-            attempt_index=task.attempt_index, attempt_id=task.attempt_id, attempt_type=task.attempt_type,
-            fence=task.fence, lease_expires_at=task.lease_expires_at,
+            execution_id=task.execution_id,
+            execution_kind=task.execution_kind,
+            namespace=task.namespace,
+            lane_id=task.lane_id,
+            flow_id=task.flow_id or None,
+            priority=task.priority,
+            attempt_index=task.attempt_index,
+            attempt_id=task.attempt_id,
+            attempt_type=task.attempt_type,
+            fence=task.fence,
+            lease_expires_at=task.lease_expires_at,
             attempt_deadline_at=task.attempt_deadline_at or None,
             execution_deadline_at=task.execution_deadline_at or None,
-            payload_encoding=task.payload_encoding or None, tags=dict(task.tags),
+            payload_encoding=task.payload_encoding or None,
+            tags=dict(task.tags),
             policy=NULL if policy is None else policy,
             resume=None if resume is None else ResumeView.of(resume, step_name=resume.step_name or None),
             resume_signals=tuple(map(wait_signal, task.resume_signals)),
-            steps={step.name: StepResult.of(step) for step in task.steps}, step_count=task.step_count,
+            steps={step.name: StepResult.of(step) for step in task.steps},
+            step_count=task.step_count,
             **payload.shown("input", task.input, task.payload_encoding),
-        )  # fmt: skip
+        )
 
     def model(self, worker_id: str, worker_instance_id: str) -> Task:
         """Return the task of the engine."""
         resume = self.resume
         return Task(
-            self.execution_id, self.execution_kind, self.namespace, self.lane_id, self.flow_id or "",
-            self.priority, self.attempt_index, self.attempt_id, self.attempt_type, self.fence,
-            self.lease_expires_at, payload.bytes_of(self.input, self.input_base64), self.payload_encoding or "",
-            tuple(sorted(self.tags.items())), b"" if self.policy == NULL else bytes(self.policy), worker_id,
+            self.execution_id,
+            self.execution_kind,
+            self.namespace,
+            self.lane_id,
+            self.flow_id or "",
+            self.priority,
+            self.attempt_index,
+            self.attempt_id,
+            self.attempt_type,
+            self.fence,
+            self.lease_expires_at,
+            payload.bytes_of(self.input, self.input_base64),
+            self.payload_encoding or "",
+            tuple(sorted(self.tags.items())),
+            b"" if self.policy == NULL else bytes(self.policy),
+            worker_id,
             worker_instance_id,
             attempt_deadline_at=self.attempt_deadline_at or 0,
             execution_deadline_at=self.execution_deadline_at or 0,
-            resume=None if resume is None else Resume(resume.suspension_id, resume.step_name or "", resume.reason),
+            resume=None
+            if resume is None
+            else Resume(resume.suspension_id, resume.step_name or "", resume.reason),
             resume_signals=tuple(signal.view() for signal in self.resume_signals),
-            steps=tuple(step.model(name) for name, step in self.steps.items()), step_count=self.step_count,
-        )  # fmt: skip
+            steps=tuple(step.model(name) for name, step in self.steps.items()),
+            step_count=self.step_count,
+        )
 
 
 class TaskList(View, frozen=True, kw_only=True):

@@ -19,15 +19,33 @@ from flowfabric.wire.answers import View
 
 VALIDATION: Final = frozenset(
     {
-        "invalid_input", "capability_mismatch", "invalid_capabilities", "invalid_policy_json",
-        "payload_too_large", "signal_limit_exceeded", "invalid_token", "missing_token", "token_expired",
-        "waitpoint_not_token_bound", "retention_limit_exceeded", "invalid_lease_for_suspend",
-        "invalid_waitpoint_for_execution", "invalid_blocking_reason", "invalid_kid", "invalid_secret_hex",
-        "invalid_grace_ms", "invalid_tag_key", "fence_required", "partial_fence_triple",
-        "patch_depth_exceeded", "step_limit_exceeded", "additional_waitpoint_binding_malformed",
-        "use_pending_with_extras_unsupported", "unauthorized",
+        "invalid_input",
+        "capability_mismatch",
+        "invalid_capabilities",
+        "invalid_policy_json",
+        "payload_too_large",
+        "signal_limit_exceeded",
+        "invalid_token",
+        "missing_token",
+        "token_expired",
+        "waitpoint_not_token_bound",
+        "retention_limit_exceeded",
+        "invalid_lease_for_suspend",
+        "invalid_waitpoint_for_execution",
+        "invalid_blocking_reason",
+        "invalid_kid",
+        "invalid_secret_hex",
+        "invalid_grace_ms",
+        "invalid_tag_key",
+        "fence_required",
+        "partial_fence_triple",
+        "patch_depth_exceeded",
+        "step_limit_exceeded",
+        "additional_waitpoint_binding_malformed",
+        "use_pending_with_extras_unsupported",
+        "unauthorized",
     }
-)  # fmt: skip
+)
 NOT_FOUND: Final = {
     "execution_not_found": "execution",
     "kind_not_found": "kind",
@@ -38,12 +56,21 @@ NOT_FOUND: Final = {
 }
 CONTENTION: Final = frozenset(
     {
-        "use_claim_resumed_execution", "not_a_resumed_execution", "execution_not_leaseable",
-        "lease_conflict", "invalid_claim_grant", "claim_grant_expired", "waitpoint_not_found",
-        "waitpoint_pending_use_buffer_script", "execution_not_active", "execution_not_eligible",
-        "execution_not_in_eligible_set", "execution_not_reclaimable", "no_active_lease",
+        "use_claim_resumed_execution",
+        "not_a_resumed_execution",
+        "execution_not_leaseable",
+        "lease_conflict",
+        "invalid_claim_grant",
+        "claim_grant_expired",
+        "waitpoint_not_found",
+        "waitpoint_pending_use_buffer_script",
+        "execution_not_active",
+        "execution_not_eligible",
+        "execution_not_in_eligible_set",
+        "execution_not_reclaimable",
+        "no_active_lease",
     }
-)  # fmt: skip
+)
 CONFLICT: Final = frozenset(
     {"waitpoint_already_exists", "rotation_conflict", "active_attempt_exists", "execution_id_taken"}
 )
@@ -56,9 +83,14 @@ STATE_KINDS: Final = {
 """What the older routes call a refusal by state; every other one is a `state_conflict`."""
 UNAVAILABLE: Final = frozenset({"hmac_secret_not_initialized", "store_closed"})
 SHORT_NAMES: Final = {
-    "execution_kind": "kind", "lane_id": "lane", "creator_identity": "creator", "input_payload": "input",
-    "execution_deadline_at": "deadline_at", "step_name": "name", "key_suffix": "idempotency_suffix",
-}  # fmt: skip
+    "execution_kind": "kind",
+    "lane_id": "lane",
+    "creator_identity": "creator",
+    "input_payload": "input",
+    "execution_deadline_at": "deadline_at",
+    "step_name": "name",
+    "key_suffix": "idempotency_suffix",
+}
 """How bodies of ours call what the engine calls otherwise."""
 RETRY_AFTER: Final = "1"
 BAD_SHAPE: Final = "invalid JSON: Unprocessable Entity"
@@ -120,9 +152,15 @@ class HttpError(Exception):
     def body(self, request_id: str) -> ErrorView:
         """Return the JSON body."""
         return ErrorView(
-            error=self.error, code=self.code, kind=self.kind, retryable=self.retryable, request_id=request_id,
-            field=self.field, details=self.details or None, **self.extra,
-        )  # fmt: skip
+            error=self.error,
+            code=self.code,
+            kind=self.kind,
+            retryable=self.retryable,
+            request_id=request_id,
+            field=self.field,
+            details=self.details or None,
+            **self.extra,
+        )
 
     def all_headers(self) -> tuple[tuple[str, str], ...]:
         """Return its headers, with the time to wait where waiting helps."""
@@ -148,9 +186,14 @@ def from_engine(error: FlowFabricError, *, classic: bool, form: Any = None) -> H
     if classic:
         text = _classic_text(error)
     return HttpError(
-        status, text, error.code, kind=kind, retryable=retryable, field=field,
+        status,
+        text,
+        error.code,
+        kind=kind,
+        retryable=retryable,
+        field=field,
         details=list(error.details) or None,
-    )  # fmt: skip
+    )
 
 
 def sent_as(field: str, form: Any) -> str:

@@ -101,10 +101,14 @@ class KindView(View, frozen=True, kw_only=True):
     def of(cls, source: Kind, /, **given: Any) -> KindView:
         """Build it from the record of a kind."""
         return super().of(
-            source, tags=dict(source.tags), policy=_raw(source.policy), input_schema=_raw(source.input_schema),
+            source,
+            tags=dict(source.tags),
+            policy=_raw(source.policy),
+            input_schema=_raw(source.input_schema),
             priority=UNSET if source.priority is None else source.priority,
-            fairness_weight=source.fairness_weight or UNSET, **given,
-        )  # fmt: skip
+            fairness_weight=source.fairness_weight or UNSET,
+            **given,
+        )
 
 
 def _raw(text: str) -> Raw | UnsetType:

@@ -169,7 +169,12 @@ class LeasePage(View, frozen=True, kw_only=True):
 
 
 LIST_LEASES = route(
-    "leases", "GET", "/v1/workers/{worker_id}/leases", Right.READ,
+    "leases",
+    "GET",
+    "/v1/workers/{worker_id}/leases",
+    Right.READ,
     "List the executions that one instance of a worker holds.",
-    questions=(ListLeases,), answer=LeasePage, bound=True,
-)  # fmt: skip
+    questions=(ListLeases,),
+    answer=LeasePage,
+    bound=True,
+)

@@ -135,10 +135,14 @@ RESULT = route(
     questions=(GetResult,), media="application/octet-stream", classic=True,
 )  # fmt: skip
 DETAIL = route(
-    "detail", "GET", f"{RUN}/detail", Right.READ,
+    "detail",
+    "GET",
+    f"{RUN}/detail",
+    Right.READ,
     "Show everything about an execution; of more than 1000 steps the first, and of steps no results.",
-    questions=(GetPayload, ListAttempts, GetSuspension), answer=Detail,
-)  # fmt: skip
+    questions=(GetPayload, ListAttempts, GetSuspension),
+    answer=Detail,
+)
 
 
 class HistoryView(View, frozen=True, kw_only=True):
@@ -220,10 +224,15 @@ class Stats(View, frozen=True, kw_only=True):
 
 
 STATS = route(
-    "stats", "GET", "/v1/stats", Right.READ,
+    "stats",
+    "GET",
+    "/v1/stats",
+    Right.READ,
     "Count executions by state, and say how busy this server was in the last minute.",
-    questions=(CountExecutions,), answer=Stats, bound=True,
-)  # fmt: skip
+    questions=(CountExecutions,),
+    answer=Stats,
+    bound=True,
+)
 
 
 class EventsQuery(Body, frozen=True):
@@ -234,11 +243,15 @@ class EventsQuery(Body, frozen=True):
 
 
 EXECUTION_EVENTS = route(
-    "execution_events", "GET", f"{RUN}/events", Right.READ,
+    "execution_events",
+    "GET",
+    f"{RUN}/events",
+    Right.READ,
     "Follow one execution: states, attempts, frames and progress, from its beginning or from an id, to its end.",
-    query=EventsQuery, media=EVENTS,
+    query=EventsQuery,
+    media=EVENTS,
     statuses=(*_STREAM, (204, "It has ended, and its end was told before.")),
-)  # fmt: skip
+)
 """A `superseded` event names the frames before it that no longer count, because the handler runs again: those of
 `attempt_index` from `from` to `to`, except those whose `step` is one of `kept_steps`."""
 

@@ -119,10 +119,14 @@ class SignalList(View, frozen=True, kw_only=True):
 
 
 LIST_SIGNALS = route(
-    "signals", "GET", f"{RUN}/signals", Right.READ,
+    "signals",
+    "GET",
+    f"{RUN}/signals",
+    Right.READ,
     "List the signals that ended the last suspension of the current attempt.",
-    questions=(ObserveSignals,), answer=SignalList,
-)  # fmt: skip
+    questions=(ObserveSignals,),
+    answer=SignalList,
+)
 
 
 class InboxRow(WaitpointRow, frozen=True, kw_only=True):

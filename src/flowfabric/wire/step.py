@@ -116,11 +116,21 @@ class StepPageView(View, frozen=True, kw_only=True):
 
 
 LIST_STEPS = route(
-    "list_steps", "GET", f"{RUN}/steps", Right.READ,
+    "list_steps",
+    "GET",
+    f"{RUN}/steps",
+    Right.READ,
     "List stored steps in the order of their calls; the first results come along, up to 4 MiB in one page.",
-    questions=(ListSteps,), query=StepQuery, answer=StepPageView,
-)  # fmt: skip
+    questions=(ListSteps,),
+    query=StepQuery,
+    answer=StepPageView,
+)
 GET_STEP = route(
-    "get_step", "GET", f"{RUN}/steps/{{name}}", Right.READ, "Return one stored step.",
-    questions=(GetStep,), answer=OneStep,
-)  # fmt: skip
+    "get_step",
+    "GET",
+    f"{RUN}/steps/{{name}}",
+    Right.READ,
+    "Return one stored step.",
+    questions=(GetStep,),
+    answer=OneStep,
+)

@@ -68,11 +68,22 @@ class FrameBody(Body, frozen=True):
         else:
             payload = (self.payload or "").encode()
         return FrameInput(
-            payload, self.frame_type, _given(self.mode, "durable"), self.ts, _given(self.encoding, "utf8"),
-            self.correlation_id or "", _given(self.source, "worker"), self.metadata_json or "",
-            self.patch_kind or "", self.retention_maxlen or 0, self.ttl_ms or 0, self.maxlen_floor or 0,
-            self.maxlen_ceiling or 0, self.ema_alpha or 0.0, self.step or "",
-        )  # fmt: skip
+            payload,
+            self.frame_type,
+            _given(self.mode, "durable"),
+            self.ts,
+            _given(self.encoding, "utf8"),
+            self.correlation_id or "",
+            _given(self.source, "worker"),
+            self.metadata_json or "",
+            self.patch_kind or "",
+            self.retention_maxlen or 0,
+            self.ttl_ms or 0,
+            self.maxlen_floor or 0,
+            self.maxlen_ceiling or 0,
+            self.ema_alpha or 0.0,
+            self.step or "",
+        )
 
 
 def _given(text: str | None, default: str) -> str:
@@ -168,9 +179,14 @@ class SummaryDocument(View, frozen=True, kw_only=True):
 
 
 READ_SUMMARY = route(
-    "stream_summary", "GET", f"{STREAM}/summary", Right.READ, "Return the summary document of an attempt.",
-    questions=(ReadSummary,), answer=SummaryDocument,
-)  # fmt: skip
+    "stream_summary",
+    "GET",
+    f"{STREAM}/summary",
+    Right.READ,
+    "Return the summary document of an attempt.",
+    questions=(ReadSummary,),
+    answer=SummaryDocument,
+)
 
 
 def frame_fields(view: FrameView) -> dict[str, str]:
@@ -181,9 +197,13 @@ def frame_fields(view: FrameView) -> dict[str, str]:
     except UnicodeDecodeError:
         payload, encoding = to_base64(frame.payload), "base64"
     fields = {
-        "frame_type": frame.frame_type, "ts": str(frame.ts), "payload": payload, "encoding": encoding,
-        "source": frame.source, "mode": frame.mode,
-    }  # fmt: skip
+        "frame_type": frame.frame_type,
+        "ts": str(frame.ts),
+        "payload": payload,
+        "encoding": encoding,
+        "source": frame.source,
+        "mode": frame.mode,
+    }
     further = {
         "correlation_id": frame.correlation_id,
         "summary_version": str(frame.summary_version or ""),

@@ -86,9 +86,12 @@ def _node(node: Node) -> dict[str, Any]:
         return {"kind": "AllOf", "members": [_node(member) for member in node.members]}
     if node.kind == "Count":
         return {
-            "kind": "Count", "n": node.n, "count_kind": node.count_kind, "matcher": matcher,
+            "kind": "Count",
+            "n": node.n,
+            "count_kind": node.count_kind,
+            "matcher": matcher,
             "waitpoints": list(node.waitpoint_keys),
-        }  # fmt: skip
+        }
     if node.kind == "Single":
         return {"kind": "Single", "waitpoint_key": "".join(node.waitpoint_keys[:1]), "matcher": matcher}
     return {"kind": node.kind}
@@ -110,9 +113,12 @@ class SuspendedView(View, frozen=True, kw_only=True):
         """Build it from the answer of the engine."""
         first = source.waitpoint
         return super().of(
-            source, waitpoint_id=first.waitpoint_id, waitpoint_key=first.waitpoint_key,
-            waitpoint_token=first.waitpoint_token, **given,
-        )  # fmt: skip
+            source,
+            waitpoint_id=first.waitpoint_id,
+            waitpoint_key=first.waitpoint_key,
+            waitpoint_token=first.waitpoint_token,
+            **given,
+        )
 
     @property
     def waitpoint(self) -> OpenWaitpoint:
@@ -247,7 +253,12 @@ class TokenOfWaitpoint(View, frozen=True, kw_only=True):
 
 
 READ_TOKEN = route(
-    "waitpoint_token", "GET", f"{RUN}/waitpoints/{{waitpoint_id}}/token", Right.ADMIN,
+    "waitpoint_token",
+    "GET",
+    f"{RUN}/waitpoints/{{waitpoint_id}}/token",
+    Right.ADMIN,
     "Return the token of an open waitpoint: a credential, never cached.",
-    questions=(ReadToken,), answer=TokenOfWaitpoint, classic=True,
-)  # fmt: skip
+    questions=(ReadToken,),
+    answer=TokenOfWaitpoint,
+    classic=True,
+)

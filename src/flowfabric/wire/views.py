@@ -99,9 +99,13 @@ class EventView(View, frozen=True, kw_only=True):
     def of(cls, source: Event, /, **given: Any) -> EventView:
         """Build it from a line of history."""
         return super().of(
-            source, attempt_index=max(source.attempt_index, 0), from_=source.from_state or None,
-            to=source.to_state or None, details=dict(source.details), **given,
-        )  # fmt: skip
+            source,
+            attempt_index=max(source.attempt_index, 0),
+            from_=source.from_state or None,
+            to=source.to_state or None,
+            details=dict(source.details),
+            **given,
+        )
 
 
 class AttemptView(View, frozen=True, kw_only=True):
@@ -137,9 +141,15 @@ class AttemptView(View, frozen=True, kw_only=True):
         """Build it from the record of an attempt."""
         fence = {} if source.attempt_id else {"attempt_id": UNSET, "lease_epoch": UNSET}
         return super().of(
-            source, attempt_index=source.index, attempt_type=source.kind, attempt_state=source.life,
-            retry_at=source.delay_until, **fence, **_lineage(source), **given,
-        )  # fmt: skip
+            source,
+            attempt_index=source.index,
+            attempt_type=source.kind,
+            attempt_state=source.life,
+            retry_at=source.delay_until,
+            **fence,
+            **_lineage(source),
+            **given,
+        )
 
 
 def _lineage(attempt: Attempt) -> dict[str, Any]:
@@ -175,10 +185,13 @@ class LeaseOfDetail(View, frozen=True, kw_only=True):
         if source.current_lease_id:
             given |= {"lease_id": source.current_lease_id, "lease_epoch": source.current_lease_epoch}
         return cls(
-            worker_id=source.current_worker_id, worker_instance_id=source.current_worker_instance_id,
-            acquired_at=source.lease_acquired_at, expires_at=source.lease_expires_at,
-            last_renewed_at=source.lease_last_renewed_at or None, **given,
-        )  # fmt: skip
+            worker_id=source.current_worker_id,
+            worker_instance_id=source.current_worker_instance_id,
+            acquired_at=source.lease_acquired_at,
+            expires_at=source.lease_expires_at,
+            last_renewed_at=source.lease_last_renewed_at or None,
+            **given,
+        )
 
 
 class Failure(View, frozen=True, kw_only=True):
@@ -276,10 +289,18 @@ class Detail(_Head, frozen=True, kw_only=True):
             "events": source.event_count,
         }
         found: Detail = super().of(
-            source, state_vector=StateVector.of(source), lease=LeaseOfDetail.of(source),
-            flow_id=source.flow_id or None, counts=counts, dependencies=[], budgets=list(source.budget_ids),
-            quotas=list(source.quota_ids), usage={},
-            failure=Failure(reason=source.failure_reason, category=source.failure_category) if failed else None,
+            source,
+            state_vector=StateVector.of(source),
+            lease=LeaseOfDetail.of(source),
+            flow_id=source.flow_id or None,
+            counts=counts,
+            dependencies=[],
+            budgets=list(source.budget_ids),
+            quotas=list(source.quota_ids),
+            usage={},
+            failure=Failure(reason=source.failure_reason, category=source.failure_category)
+            if failed
+            else None,
             **given,
-        )  # fmt: skip
+        )
         return found

@@ -18,9 +18,19 @@ from flowfabric.storage.sql.codec import decode
 
 CLAIMS = frozenset({"claimed", "resumed_claim", "reclaimed"})
 OWNED = (
-    "payload", "result", "attempt", "history", "tag", "suspension", "waitpoint", "signal", "stream", "frame",
-    "summary", "step",
-)  # fmt: skip
+    "payload",
+    "result",
+    "attempt",
+    "history",
+    "tag",
+    "suspension",
+    "waitpoint",
+    "signal",
+    "stream",
+    "frame",
+    "summary",
+    "step",
+)
 Fact = dict[str, Any]
 
 
@@ -104,9 +114,10 @@ class Checker(Contents):
         names = dict(db.execute("select execution_key, id from execution"))
         keys = "select execution_key from execution"
         self.orphans = [
-            table for table in OWNED
+            table
+            for table in OWNED
             if db.execute(f"select 1 from {table} where execution_key not in ({keys}) limit 1").fetchone()
-        ]  # fmt: skip
+        ]
         self.runs = {
             key: decode("execution", record) for key, record in db.execute("select id, record from execution")
         }

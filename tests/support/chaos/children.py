@@ -74,10 +74,14 @@ async def start(module: str, *arguments: str) -> Child:
     """Start a module of `support.chaos` in a process of its own."""
     paths = [str(HOUSE / "src"), str(HOUSE / "tests"), os.environ.get("PYTHONPATH", "")]
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", f"support.chaos.{module}", *arguments,
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        sys.executable,
+        "-m",
+        f"support.chaos.{module}",
+        *arguments,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
-    )  # fmt: skip
+    )
     return Child(process)
 
 

@@ -31,9 +31,13 @@ async def _drain(store: SqliteStore, name: str) -> None:
 
 def _claim(name: str) -> Claim:
     return Claim(
-        worker_id=name, worker_instance_id=name, lanes=("default",), mint=str(uuid.uuid4()), max_tasks=2,
+        worker_id=name,
+        worker_instance_id=name,
+        lanes=("default",),
+        mint=str(uuid.uuid4()),
+        max_tasks=2,
         lease_ttl_ms=3_600_000,
-    )  # fmt: skip
+    )
 
 
 async def _complete(store: SqliteStore, name: str, task: Task) -> None:

@@ -54,8 +54,9 @@ class Persistent(Slot):
         self.load = load
         if load.lossy:  # a signal may be lost although it was acknowledged
             self.patience = {  # type: ignore[misc]
-                "timeout_ms": 1_500, "timeout_behavior": "auto_resume_with_timeout_signal",
-            }  # fmt: skip
+                "timeout_ms": 1_500,
+                "timeout_behavior": "auto_resume_with_timeout_signal",
+            }
 
     def say(self, **fact: Any) -> None:
         self.load.facts.append(fact)
@@ -139,9 +140,13 @@ class Persistent(Slot):
 
     def _claim(self) -> Claim:
         return Claim(
-            worker_id="w", worker_instance_id=self.name, lanes=("default",), mint=self.uuid(), max_tasks=20,
+            worker_id="w",
+            worker_instance_id=self.name,
+            lanes=("default",),
+            mint=self.uuid(),
+            max_tasks=20,
             lease_ttl_ms=self.lease_ms,
-        )  # fmt: skip
+        )
 
     async def _unfinished(self) -> int:
         lanes = await self.read(ListLanes())

@@ -94,9 +94,14 @@ class Slot:
 
     async def claim(self) -> tuple[Task, ...]:
         claim = Claim(
-            worker_id="w", worker_instance_id=self.name, lanes=("default",), mint=self.uuid(), max_tasks=2,
-            lease_ttl_ms=self.lease_ms, claim_id=self.uuid(),
-        )  # fmt: skip
+            worker_id="w",
+            worker_instance_id=self.name,
+            lanes=("default",),
+            mint=self.uuid(),
+            max_tasks=2,
+            lease_ttl_ms=self.lease_ms,
+            claim_id=self.uuid(),
+        )
         tasks = (await self.ask(claim)).tasks
         for task in tasks:
             self.say(
@@ -155,10 +160,14 @@ class Slot:
         signal_id = self.uuid()
         await self.ask(
             DeliverSignal(
-                execution_id=mine["execution_id"], waitpoint_id=binding.waitpoint_id, signal_id=signal_id,
-                signal_name="go", waitpoint_token=answer.waitpoint.waitpoint_token, idempotency_key=self.uuid(),
+                execution_id=mine["execution_id"],
+                waitpoint_id=binding.waitpoint_id,
+                signal_id=signal_id,
+                signal_name="go",
+                waitpoint_token=answer.waitpoint.waitpoint_token,
+                idempotency_key=self.uuid(),
             )
-        )  # fmt: skip
+        )
         self.say(fact="signal", id=mine["execution_id"], waitpoint=binding.waitpoint_id, signal=signal_id)
 
 

@@ -53,9 +53,17 @@ from support.simulation.draw import Draw
 from support.simulation.making import MAKERS, Hand
 from support.simulation.world import LOST, Known, World
 
-assert all((
-    making_access, making_kinds, making_leases, making_questions, making_upkeep, making_waits, making_work,
-))  # fmt: skip
+assert all(
+    (
+        making_access,
+        making_kinds,
+        making_leases,
+        making_questions,
+        making_upkeep,
+        making_waits,
+        making_work,
+    )
+)
 
 Kind = type[Command[Any]]
 ENDED: Final[tuple[tuple[int, Kind], ...]] = (
@@ -67,28 +75,77 @@ ENDED: Final[tuple[tuple[int, Kind], ...]] = (
 )
 FITTING: Final[dict[str, tuple[tuple[int, Kind], ...]]] = {
     "waiting": (
-        (10, Claim), (3, GrantAndClaim), (5, IssueClaimGrant), (3, ClaimGranted), (3, ClaimResumed), (1, Block),
-        (1, Unblock), (1, Pause), (2, Unpause), (1, ChangePriority), (1, Cancel), (1, UnpauseLane),
+        (10, Claim),
+        (3, GrantAndClaim),
+        (5, IssueClaimGrant),
+        (3, ClaimGranted),
+        (3, ClaimResumed),
+        (1, Block),
+        (1, Unblock),
+        (1, Pause),
+        (2, Unpause),
+        (1, ChangePriority),
+        (1, Cancel),
+        (1, UnpauseLane),
     ),
-    "delayed": ((3, PromoteDelayed), (1, Pause), (2, Claim), (1, GrantAndClaim), (1, ChangePriority), (1, Cancel)),
+    "delayed": (
+        (3, PromoteDelayed),
+        (1, Pause),
+        (2, Claim),
+        (1, GrantAndClaim),
+        (1, ChangePriority),
+        (1, Cancel),
+    ),
     "rate_limited": ((4, Unblock), (1, Pause), (1, Cancel)),
     "waiting_children": ((1, Claim), (1, Cancel)),
     "active": (
-        (6, Complete), (5, Fail), (8, Suspend), (4, CreateWaitpoint), (5, AppendFrames), (4, PutStep), (2, Renew),
-        (2, Release), (2, Delay), (1, WaitChildren), (1, UpdateProgress), (1, Cancel), (1, RevokeLease),
-        (3, DeliverSignal), (1, ApproveSignal), (1, CloseWaitpoint), (1, LoseDeadLease), (1, Claim),
+        (6, Complete),
+        (5, Fail),
+        (8, Suspend),
+        (4, CreateWaitpoint),
+        (5, AppendFrames),
+        (4, PutStep),
+        (2, Renew),
+        (2, Release),
+        (2, Delay),
+        (1, WaitChildren),
+        (1, UpdateProgress),
+        (1, Cancel),
+        (1, RevokeLease),
+        (3, DeliverSignal),
+        (1, ApproveSignal),
+        (1, CloseWaitpoint),
+        (1, LoseDeadLease),
+        (1, Claim),
     ),
     LOST: ((4, Claim), (3, IssueReclaimGrant), (3, Reclaim), (1, Cancel), (1, Complete), (1, AppendFrames)),
     "suspended": (
-        (10, DeliverSignal), (4, ApproveSignal), (2, ResumeExecution), (2, ExpireSuspension), (1, Cancel), (1, Claim),
+        (10, DeliverSignal),
+        (4, ApproveSignal),
+        (2, ResumeExecution),
+        (2, ExpireSuspension),
+        (1, Cancel),
+        (1, Claim),
     ),
-    "completed": ENDED, "failed": ENDED, "cancelled": ENDED, "expired": ENDED, "skipped": ENDED,
+    "completed": ENDED,
+    "failed": ENDED,
+    "cancelled": ENDED,
+    "expired": ENDED,
+    "skipped": ENDED,
     "purged": ((1, CreateExecution), (1, Replay)),
-}  # fmt: skip
+}
 ASIDE: Final[tuple[tuple[int, Kind], ...]] = (
-    (2, PauseLane), (1, OpenLane), (3, RegisterWorker), (3, HeartbeatWorker), (1, MarkWorkerDead), (1, RotateSecret),
-    (3, CreateToken), (3, DeleteToken), (2, PublishKind), (2, DeleteKind),
-)  # fmt: skip
+    (2, PauseLane),
+    (1, OpenLane),
+    (3, RegisterWorker),
+    (3, HeartbeatWorker),
+    (1, MarkWorkerDead),
+    (1, RotateSecret),
+    (3, CreateToken),
+    (3, DeleteToken),
+    (2, PublishKind),
+    (2, DeleteKind),
+)
 """What is not about an execution."""
 GRANTED: Final[tuple[Kind, ...]] = (ClaimGranted, ClaimResumed, Reclaim)
 """What a grant is used for."""
@@ -109,10 +166,18 @@ class Driver:
     def next(self) -> Action:
         """Choose what happens next."""
         lot = self.draw.integer(0, 2**32)
-        what = self.draw.weighted((
-            (70, "one"), (10, "group"), (16, "question"), (6, "jump"), (6, "sweep"), (5, "repeat"),
-            (1, "collect"), (2, "restart"),
-        ))  # fmt: skip
+        what = self.draw.weighted(
+            (
+                (70, "one"),
+                (10, "group"),
+                (16, "question"),
+                (6, "jump"),
+                (6, "sweep"),
+                (5, "repeat"),
+                (1, "collect"),
+                (2, "restart"),
+            )
+        )
         if what == "jump":
             return Jump(self._leap())
         if what == "sweep":
@@ -150,10 +215,18 @@ class Driver:
         return self.make(self.draw.weighted(FITTING[chosen.state]), chosen)
 
     def _leap(self) -> int:
-        return self.draw.weighted((
-            (8, self.draw.integer(1, 900)), (6, self.draw.integer(1_000, 6_000)), (4, 30_000), (2, 61_000),
-            (1, 4 * 3_600_000), (1, 90_000_000), (2, -self.draw.integer(1, 3_000)), (1, -100_000_000),
-        ))  # fmt: skip
+        return self.draw.weighted(
+            (
+                (8, self.draw.integer(1, 900)),
+                (6, self.draw.integer(1_000, 6_000)),
+                (4, 30_000),
+                (2, 61_000),
+                (1, 4 * 3_600_000),
+                (1, 90_000_000),
+                (2, -self.draw.integer(1, 3_000)),
+                (1, -100_000_000),
+            )
+        )
 
     def _group(self) -> tuple[Command[Any], ...]:
         size = self.draw.integer(2, 6)

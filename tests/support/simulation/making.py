@@ -51,15 +51,27 @@ class Hand:
 
     def fence(self, known: Known) -> Fence:
         good = known.fence
-        spoil = self.draw.weighted((
-            (84, "good"), (5, "stale"), (3, "partial"), (3, "foreign"), (2, "none"), (2, "epoch"), (1, "bad"),
-        ))  # fmt: skip
+        spoil = self.draw.weighted(
+            (
+                (84, "good"),
+                (5, "stale"),
+                (3, "partial"),
+                (3, "foreign"),
+                (2, "none"),
+                (2, "epoch"),
+                (1, "bad"),
+            )
+        )
         if spoil == "stale" and known.stale:
             return self.draw.pick(known.stale)
         if spoil == "partial" and good.given:
-            return self.draw.pick((
-                replace(good, lease_id=""), replace(good, attempt_id=""), replace(good, lease_epoch=-1),
-            ))  # fmt: skip
+            return self.draw.pick(
+                (
+                    replace(good, lease_id=""),
+                    replace(good, attempt_id=""),
+                    replace(good, lease_epoch=-1),
+                )
+            )
         if spoil == "foreign" and self.world.runs:
             return self.draw.pick(list(self.world.runs.values())).fence
         if spoil == "none":

@@ -50,9 +50,11 @@ def _grant(hand: Hand, known: Known) -> dict[str, Any]:
         "worker_instance_id": worker.instance,
         "lane_id": hand.draw.weighted(((5, ""), (4, known.lane_id), (1, "elsewhere"))),
         "grant_ttl_ms": hand.draw.weighted(((8, 5_000), (2, 60_000), (1, 1), (1, 60_001))),
-        "worker_capabilities": hand.draw.weighted(((3, worker.capabilities), (3, ("big", "gpu")), (1, ("a,b",)))),
+        "worker_capabilities": hand.draw.weighted(
+            ((3, worker.capabilities), (3, ("big", "gpu")), (1, ("a,b",)))
+        ),
         "capability_hash": "h",
-    }  # fmt: skip
+    }
 
 
 @maker(IssueClaimGrant)
@@ -165,15 +167,24 @@ def _frame(draw: Draw) -> FrameInput:
     mode = draw.weighted(((5, "durable"), (4, "best_effort"), (3, "summary"), (1, "odd")))
     if mode == "best_effort":
         return FrameInput(
-            draw.data(), mode=mode, ttl_ms=draw.pick((0, 10, 2_000)), maxlen_floor=draw.pick((0, 1, 64)),
-            maxlen_ceiling=draw.pick((0, 2, 100)), ema_alpha=draw.pick((0.0, 0.5, 1.0, 7.0)),
-        )  # fmt: skip
+            draw.data(),
+            mode=mode,
+            ttl_ms=draw.pick((0, 10, 2_000)),
+            maxlen_floor=draw.pick((0, 1, 64)),
+            maxlen_ceiling=draw.pick((0, 2, 100)),
+            ema_alpha=draw.pick((0.0, 0.5, 1.0, 7.0)),
+        )
     if mode == "summary":
         return FrameInput(draw.pick(PATCHES), mode=mode, patch_kind=draw.pick(("", "json-merge-patch")))
     return FrameInput(
-        draw.data(), mode=mode, retention_maxlen=draw.pick((0, 0, 1, 4)), ts=draw.pick((None, 5)),
-        correlation_id=draw.pick(("", "c")), metadata_json=draw.pick(("", "{}")), step=draw.pick(("", "a")),
-    )  # fmt: skip
+        draw.data(),
+        mode=mode,
+        retention_maxlen=draw.pick((0, 0, 1, 4)),
+        ts=draw.pick((None, 5)),
+        correlation_id=draw.pick(("", "c")),
+        metadata_json=draw.pick(("", "{}")),
+        step=draw.pick(("", "a")),
+    )
 
 
 @maker(AppendFrames)

@@ -114,9 +114,11 @@ def get_step(hand: Hand) -> GetStep:
 @maker(ListSteps)
 def list_steps(hand: Hand) -> ListSteps:
     return ListSteps(
-        **hand.on(hand.run()), after=hand.draw.pick(((-1, ""), (0, ""), (1, "a"))), limit=_limit(hand),
+        **hand.on(hand.run()),
+        after=hand.draw.pick(((-1, ""), (0, ""), (1, "a"))),
+        limit=_limit(hand),
         max_bytes=hand.draw.pick((0, 5, 10_000)),
-    )  # fmt: skip
+    )
 
 
 @maker(ListExecutions)
@@ -174,9 +176,11 @@ def read_due(hand: Hand) -> ReadDue:
 def find_claimable(hand: Hand) -> FindClaimable:
     draw = hand.draw
     return FindClaimable(
-        lane_id=draw.pick(LANES), capabilities=draw.pick(WORKERS).capabilities,
-        namespace=draw.pick(("", "", *NAMESPACES)), limit=_limit(hand),
-    )  # fmt: skip
+        lane_id=draw.pick(LANES),
+        capabilities=draw.pick(WORKERS).capabilities,
+        namespace=draw.pick(("", "", *NAMESPACES)),
+        limit=_limit(hand),
+    )
 
 
 @maker(ListPartition)
@@ -185,9 +189,11 @@ def list_partition(hand: Hand) -> ListPartition:
     known = hand.run()
     partition = int(known.execution_id[4:].split("}")[0]) if known.execution_id.startswith("{fp:") else 0
     return ListPartition(
-        partition=partition, namespace=draw.pick(("", "", *NAMESPACES)),
-        after=draw.pick(("", "", known.execution_id)), limit=_limit(hand),
-    )  # fmt: skip
+        partition=partition,
+        namespace=draw.pick(("", "", *NAMESPACES)),
+        after=draw.pick(("", "", known.execution_id)),
+        limit=_limit(hand),
+    )
 
 
 @maker(FindExecutions)

@@ -107,9 +107,13 @@ def suspend(hand: Hand) -> Suspend:
     if draw.chance(0.15):
         fields["resume_delay_ms"] = 2_000
     return Suspend(
-        **hand.held(known), suspension_id=draw.uuid(), waitpoints=_bindings(hand, known, condition),
-        condition=condition, reason_code=draw.pick(REASONS), **fields,
-    )  # fmt: skip
+        **hand.held(known),
+        suspension_id=draw.uuid(),
+        waitpoints=_bindings(hand, known, condition),
+        condition=condition,
+        reason_code=draw.pick(REASONS),
+        **fields,
+    )
 
 
 @maker(CreateWaitpoint)
@@ -146,10 +150,17 @@ def deliver_signal(hand: Hand) -> DeliverSignal:
     if draw.chance(0.08):
         fields["max_signals_per_execution"] = draw.pick((0, 1, 3))
     return DeliverSignal(
-        **hand.on(known), waitpoint_id=waitpoint.waitpoint_id, waitpoint_token=token, signal_id=draw.uuid(),
-        signal_name=draw.pick(SIGNALS), payload=draw.data(), source_type=draw.pick(("", "user")),
-        source_identity=draw.pick(("", "ann", "bob")), signal_category=draw.pick(("", "x")), **fields,
-    )  # fmt: skip
+        **hand.on(known),
+        waitpoint_id=waitpoint.waitpoint_id,
+        waitpoint_token=token,
+        signal_id=draw.uuid(),
+        signal_name=draw.pick(SIGNALS),
+        payload=draw.data(),
+        source_type=draw.pick(("", "user")),
+        source_identity=draw.pick(("", "ann", "bob")),
+        signal_category=draw.pick(("", "x")),
+        **fields,
+    )
 
 
 @maker(ApproveSignal)
@@ -157,12 +168,16 @@ def approve_signal(hand: Hand) -> ApproveSignal:
     draw = hand.draw
     known = hand.run()
     return ApproveSignal(
-        **hand.on(known), waitpoint_id=_waitpoint(hand, known).waitpoint_id, signal_id=draw.uuid(),
-        signal_name=draw.pick(SIGNALS), payload=draw.data(), key_suffix=draw.pick(("", "1", "2", "3")),
+        **hand.on(known),
+        waitpoint_id=_waitpoint(hand, known).waitpoint_id,
+        signal_id=draw.uuid(),
+        signal_name=draw.pick(SIGNALS),
+        payload=draw.data(),
+        key_suffix=draw.pick(("", "1", "2", "3")),
         idempotency_key=draw.pick(("", "", "k1", "k2")),
         lane_id=draw.weighted(((5, ""), (3, known.lane_id), (1, "elsewhere"))),
         dedup_ttl_ms=draw.pick((0, 1_000, 90_000)),
-    )  # fmt: skip
+    )
 
 
 @maker(ResumeExecution)

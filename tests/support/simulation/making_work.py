@@ -24,9 +24,14 @@ from support.simulation.world import KINDS, LANES, NAMESPACES, STEPS
 
 TAGS: Final = (("team", "red"), ("team.name", "x"), ("zone", ""), ("cost", "9"))
 REASONS: Final = (
-    "waiting_for_budget", "waiting_for_quota", "waiting_for_capable_worker", "paused_by_operator",
-    "paused_by_policy", "waiting_for_delay", "nonsense",
-)  # fmt: skip
+    "waiting_for_budget",
+    "waiting_for_quota",
+    "waiting_for_capable_worker",
+    "paused_by_operator",
+    "paused_by_policy",
+    "waiting_for_delay",
+    "nonsense",
+)
 POLICIES: Final[tuple[dict[str, Any], ...]] = (
     {"retry_policy": {"max_retries": 2}},
     {"retry_policy": {"max_retries": 1, "backoff": {"type": "fixed", "delay_ms": 0}}},

@@ -105,10 +105,16 @@ def begin_attempt(
 def resume_attempt(space: Workspace, run: Execution, lease: NewLease) -> Execution:
     """Go on with an interrupted attempt under a new lease (T6); its timeout runs on from where it stopped."""
     attempt = replace(
-        run.attempt, life=Life.STARTED, resumed_at=space.now, suspended_at=0, suspension_id="",
-        lease_id=lease.lease_id, lease_epoch=run.current_lease_epoch + 1, worker_id=lease.worker_id,
+        run.attempt,
+        life=Life.STARTED,
+        resumed_at=space.now,
+        suspended_at=0,
+        suspension_id="",
+        lease_id=lease.lease_id,
+        lease_epoch=run.current_lease_epoch + 1,
+        worker_id=lease.worker_id,
         worker_instance_id=lease.worker_instance_id,
-    )  # fmt: skip
+    )
     begun = _begun(space, run, CLAIMED_RESUMED, lease, attempt, "resumed")
     remaining = run.attempt_timeout_remaining_ms
     begun.attempt_timeout_remaining_ms = 0

@@ -283,9 +283,17 @@ class Workspace:
         run.event_count = seq = run.event_count + 1
         self._staged[read] = run
         line = Event(
-            seq, self.now, event, run.attempt.index, run.current_lease_epoch, cause.actor, cause.reason, before,
-            run.public_state, cause.details,
-        )  # fmt: skip
+            seq,
+            self.now,
+            event,
+            run.attempt.index,
+            run.current_lease_epoch,
+            cause.actor,
+            cause.reason,
+            before,
+            run.public_state,
+            cause.details,
+        )
         self._staged_events.append((execution_id, line))
         return run
 

@@ -74,9 +74,16 @@ def create_token(space: Workspace, command: CreateToken) -> AccessToken:
     if len(tokens) >= MAX_TOKENS:
         raise refuse("invalid_input", text=f"there are {MAX_TOKENS} tokens; delete one first", field="name")
     token = AccessToken(
-        VERSION, command.token_id, command.name, command.role, command.digest, command.namespace,
-        command.expires_at, space.now, command.actor,
-    )  # fmt: skip
+        VERSION,
+        command.token_id,
+        command.name,
+        command.role,
+        command.digest,
+        command.namespace,
+        command.expires_at,
+        space.now,
+        command.actor,
+    )
     space.put(TOKEN, command.token_id, value=token)
     return token
 
@@ -216,10 +223,18 @@ def sign_link(space: Workspace, question: SignLink) -> Signed:
     reason = suspension.reason_code if suspension is not None and current else ""
     outlived = waitpoint.state == "pending" and not _may_be_used(run, waitpoint, space.now)
     return Signed(
-        kid, signature, state, waitpoint.created_at, reason, waitpoint.message, waitpoint.details,
-        run.execution_kind, run.namespace, outlived,
+        kid,
+        signature,
+        state,
+        waitpoint.created_at,
+        reason,
+        waitpoint.message,
+        waitpoint.details,
+        run.execution_kind,
+        run.namespace,
+        outlived,
         _successor(space, run, waitpoint, suspension) if outlived else "",
-    )  # fmt: skip
+    )
 
 
 def _may_be_used(run: Execution, waitpoint: Waitpoint, now: int) -> bool:

@@ -247,9 +247,15 @@ def take(space: Workspace, run: Execution, attempt_id: str, lease: NewLease) -> 
 def new_attempt(space: Workspace, run: Execution, attempt_id: str, lease: NewLease) -> Execution:
     """T5: start the first attempt, a retry or a replay."""
     attempt = _attempt(
-        space, run, attempt_id, lease, _ATTEMPT_KINDS.get(run.attempt_state, "initial"),
-        run.pending_lineage_reason, run.pending_previous_index, run.pending_requested_by,
-    )  # fmt: skip
+        space,
+        run,
+        attempt_id,
+        lease,
+        _ATTEMPT_KINDS.get(run.attempt_state, "initial"),
+        run.pending_lineage_reason,
+        run.pending_previous_index,
+        run.pending_requested_by,
+    )
     return begin_attempt(space, run, CLAIMED, lease, attempt)
 
 
@@ -282,11 +288,19 @@ def _attempt(
     requested_by: str = "",
 ) -> Attempt:
     return Attempt(
-        index=run.total_attempt_count, attempt_id=attempt_id, kind=kind, life=Life.STARTED, started_at=space.now,
-        lease_id=lease.lease_id, lease_epoch=run.current_lease_epoch + 1, worker_id=lease.worker_id,
-        worker_instance_id=lease.worker_instance_id, lineage_reason=reason, requested_by=requested_by,
+        index=run.total_attempt_count,
+        attempt_id=attempt_id,
+        kind=kind,
+        life=Life.STARTED,
+        started_at=space.now,
+        lease_id=lease.lease_id,
+        lease_epoch=run.current_lease_epoch + 1,
+        worker_id=lease.worker_id,
+        worker_instance_id=lease.worker_instance_id,
+        lineage_reason=reason,
+        requested_by=requested_by,
         previous_index=previous,
-    )  # fmt: skip
+    )
 
 
 def lost_reason(run: Execution) -> str:
@@ -335,13 +349,30 @@ def plain_task(
     """Put a task together."""
     assert run.ownership_state is Ownership.LEASED
     return Task(
-        run.execution_id, run.execution_kind, run.namespace, run.lane_id, run.flow_id, run.priority,
-        run.attempt.index, run.attempt.attempt_id, run.claim_type,
-        Fence(run.current_lease_id, run.current_lease_epoch, run.current_attempt_id), run.lease_expires_at,
-        payload.input, run.payload_encoding, run.tags, payload.policy_json, run.current_worker_id,
-        run.current_worker_instance_id, run.attempt_deadline_at, run.execution_deadline_at, resume, signals,
-        steps, run.step_count,
-    )  # fmt: skip
+        run.execution_id,
+        run.execution_kind,
+        run.namespace,
+        run.lane_id,
+        run.flow_id,
+        run.priority,
+        run.attempt.index,
+        run.attempt.attempt_id,
+        run.claim_type,
+        Fence(run.current_lease_id, run.current_lease_epoch, run.current_attempt_id),
+        run.lease_expires_at,
+        payload.input,
+        run.payload_encoding,
+        run.tags,
+        payload.policy_json,
+        run.current_worker_id,
+        run.current_worker_instance_id,
+        run.attempt_deadline_at,
+        run.execution_deadline_at,
+        resume,
+        signals,
+        steps,
+        run.step_count,
+    )
 
 
 def resume_of(space: Workspace, run: Execution) -> tuple[Resume | None, tuple[SignalView, ...]]:

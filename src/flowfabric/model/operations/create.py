@@ -163,15 +163,31 @@ def _record(space: Workspace, command: CreateExecution, policy: Policy) -> Execu
     assert to.outcome is not None
     assert to.attempt is not None
     return Execution(
-        VERSION, command.execution_id, command.namespace, command.lane_id, command.execution_kind,
-        partition_in(command.execution_id), clamp_priority(priority), command.creator_identity, now, now, now,
-        required_capabilities=policy.required_capabilities, fairness_key=command.fairness_key or command.namespace,
-        tags=command.tags, payload_encoding=command.payload_encoding, policy=policy,
-        retention_ms=policy.retention_ms or DEFAULT_RETENTION_MS, lifecycle_phase=to.phase,
-        eligibility_state=to.eligibility, blocking_reason=to.blocking, attempt_state=to.attempt,
+        VERSION,
+        command.execution_id,
+        command.namespace,
+        command.lane_id,
+        command.execution_kind,
+        partition_in(command.execution_id),
+        clamp_priority(priority),
+        command.creator_identity,
+        now,
+        now,
+        now,
+        required_capabilities=policy.required_capabilities,
+        fairness_key=command.fairness_key or command.namespace,
+        tags=command.tags,
+        payload_encoding=command.payload_encoding,
+        policy=policy,
+        retention_ms=policy.retention_ms or DEFAULT_RETENTION_MS,
+        lifecycle_phase=to.phase,
+        eligibility_state=to.eligibility,
+        blocking_reason=to.blocking,
+        attempt_state=to.attempt,
         public_state=public_state(to.phase, to.eligibility, to.outcome),
-        delay_until=delay_until if row is CREATED_DELAYED else 0, execution_deadline_at=min(deadline, MAX_INT),
-    )  # fmt: skip
+        delay_until=delay_until if row is CREATED_DELAYED else 0,
+        execution_deadline_at=min(deadline, MAX_INT),
+    )
 
 
 def _delayed(command: CreateExecution, policy: Policy, now: int) -> int:

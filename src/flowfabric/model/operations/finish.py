@@ -191,14 +191,32 @@ def schedule_retry(space: Workspace, run: Execution, failure: AttemptFailure, *,
     delay_until = min(space.now + delay, MAX_INT)
     close_stream(space, run, RETRY_SCHEDULED.closes_stream)
     attempt = end_attempt(
-        space, run, Life.FAILURE, reason=reason, category=category, failure_detail=failure.detail,
-        ended_by=failure.ended_by, delay_until=delay_until, next_index=run.total_attempt_count,
-    )  # fmt: skip
+        space,
+        run,
+        Life.FAILURE,
+        reason=reason,
+        category=category,
+        failure_detail=failure.detail,
+        ended_by=failure.ended_by,
+        delay_until=delay_until,
+        next_index=run.total_attempt_count,
+    )
     retried = move(
-        run, RETRY_SCHEDULED, space.now, attempt=attempt, current_attempt_id="", retry_count=run.retry_count + 1,
-        delay_until=delay_until, failure_reason=reason, failure_category=category, attempt_deadline_at=0,
-        attempt_timeout_remaining_ms=0, pending_lineage_reason=reason, pending_previous_index=attempt.index, grant=(),
-    )  # fmt: skip
+        run,
+        RETRY_SCHEDULED,
+        space.now,
+        attempt=attempt,
+        current_attempt_id="",
+        retry_count=run.retry_count + 1,
+        delay_until=delay_until,
+        failure_reason=reason,
+        failure_category=category,
+        attempt_deadline_at=0,
+        attempt_timeout_remaining_ms=0,
+        pending_lineage_reason=reason,
+        pending_previous_index=attempt.index,
+        grant=(),
+    )
     drop_lease(retried)
     retried = space.put_execution(
         retried,

@@ -111,9 +111,15 @@ def _grant(
     if missing:
         raise refuse("capability_mismatch", ",".join(missing))
     grant = Grant(
-        kind, command.worker_id, command.worker_instance_id, space.now, space.now + command.grant_ttl_ms,
-        command.capability_hash, command.route_snapshot_json, command.admission_summary,
-    )  # fmt: skip
+        kind,
+        command.worker_id,
+        command.worker_instance_id,
+        space.now,
+        space.now + command.grant_ttl_ms,
+        command.capability_hash,
+        command.route_snapshot_json,
+        command.admission_summary,
+    )
     space.touch(replace(run, grant=(grant,)))
     return Granted(run.execution_id, run.lane_id, grant.expires_at)
 

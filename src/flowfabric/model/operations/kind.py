@@ -98,10 +98,18 @@ class PublishKind(_KindCommand[Published | Unchanged], frozen=True, kw_only=True
     def digest(self) -> str:
         """Return the SHA-256 of everything that is published; the order of JSON keys does not count."""
         content = (
-            self.namespace, self.kind, self.lane, self.priority, self.tags, self.required_capabilities,
-            self.fairness_key, self.fairness_weight, _loaded(self.policy), _loaded(self.input_schema),
+            self.namespace,
+            self.kind,
+            self.lane,
+            self.priority,
+            self.tags,
+            self.required_capabilities,
+            self.fairness_key,
+            self.fairness_weight,
+            _loaded(self.policy),
+            _loaded(self.input_schema),
             self.description,
-        )  # fmt: skip
+        )
         return hashlib.sha256(msgspec.json.encode(content, order="deterministic")).hexdigest()
 
 
@@ -114,10 +122,22 @@ def publish_kind(space: Workspace, command: PublishKind) -> Published | Unchange
     if known is not None and known.digest == digest:
         return Unchanged()
     kind = Kind(
-        VERSION, name, namespace, command.lane, command.priority, command.tags, command.required_capabilities,
-        command.fairness_key, command.fairness_weight, command.policy, command.input_schema, command.description,
-        space.now, command.actor, digest,
-    )  # fmt: skip
+        VERSION,
+        name,
+        namespace,
+        command.lane,
+        command.priority,
+        command.tags,
+        command.required_capabilities,
+        command.fairness_key,
+        command.fairness_weight,
+        command.policy,
+        command.input_schema,
+        command.description,
+        space.now,
+        command.actor,
+        digest,
+    )
     others = [each for each in _names(space, namespace) if each.name != name]
     if known is None:
         if len(others) >= MAX_KINDS:

@@ -210,9 +210,15 @@ def block(space: Workspace, command: Block) -> Blocked:
     if run.eligibility_state is not Eligibility.NOW:
         raise refuse("execution_not_eligible")
     blocked = move(
-        run, BLOCKED, space.now, eligibility_state=eligibility, blocking_reason=Blocking(command.blocking_reason),
-        blocking_detail=command.blocking_detail, blocked_at=space.now, grant=(),
-    )  # fmt: skip
+        run,
+        BLOCKED,
+        space.now,
+        eligibility_state=eligibility,
+        blocking_reason=Blocking(command.blocking_reason),
+        blocking_detail=command.blocking_detail,
+        blocked_at=space.now,
+        grant=(),
+    )
     space.put_execution(
         blocked, BLOCKED.event, Cause(command.actor, command.blocking_reason), before=run.public_state
     )
@@ -278,13 +284,25 @@ def replay(space: Workspace, command: Replay) -> Replayed:
         raise refuse("max_replays_exhausted", str(run.policy.max_replay_count))
     row = REPLAYED_SKIPPED if run.terminal_outcome is Outcome.SKIPPED and run.flow_id else REPLAYED
     replayed = move(
-        run, row, space.now, replay_count=run.replay_count + 1, retry_count=0, lease_reclaim_count=0, completed_at=0,
-        **_kept_steps(space, run, command), current_attempt_id="", current_suspension_id="",
-        current_waitpoint_id="", progress_pct=-1, progress_message="", progress_updated_at=0,
+        run,
+        row,
+        space.now,
+        replay_count=run.replay_count + 1,
+        retry_count=0,
+        lease_reclaim_count=0,
+        completed_at=0,
+        **_kept_steps(space, run, command),
+        current_attempt_id="",
+        current_suspension_id="",
+        current_waitpoint_id="",
+        progress_pct=-1,
+        progress_message="",
+        progress_updated_at=0,
         execution_deadline_at=run.execution_deadline_at if run.execution_deadline_at > space.now else 0,
         pending_lineage_reason=command.reason or "replay",
-        pending_requested_by=command.requested_by or command.actor, pending_previous_index=run.attempt.index,
-    )  # fmt: skip
+        pending_requested_by=command.requested_by or command.actor,
+        pending_previous_index=run.attempt.index,
+    )
     space.put_execution(
         replayed,
         row.event,

@@ -169,11 +169,17 @@ def deliver_signal(space: Workspace, command: DeliverSignal) -> SignalAccepted |
         space.now,
     )
     signal = _signal(
-        space, command, waitpoint, signal_category=command.signal_category, source_type=command.source_type,
-        source_identity=command.source_identity, correlation_id=command.correlation_id,
-        idempotency_key=command.idempotency_key, target_scope=command.target_scope,
+        space,
+        command,
+        waitpoint,
+        signal_category=command.signal_category,
+        source_type=command.source_type,
+        source_identity=command.source_identity,
+        correlation_id=command.correlation_id,
+        idempotency_key=command.idempotency_key,
+        target_scope=command.target_scope,
         created_at=space.now if command.created_at is None else command.created_at,
-    )  # fmt: skip
+    )
     limit = command.max_signals_per_execution
     limit = run.policy.max_signals if limit is None else limit
     arrival = _Arrival(command, signal, command.signal_maxlen, limit, command.resume_delay_ms)
@@ -217,10 +223,17 @@ def approve_signal(space: Workspace, command: ApproveSignal) -> SignalAccepted |
     if waitpoint is None:
         raise refuse("waitpoint_not_found", field="waitpoint_id")
     signal = _signal(
-        space, command, waitpoint, signal_category="approval", source_type="operator",
-        source_identity=command.source_identity, correlation_id="",
-        idempotency_key=command.dedup_key, target_scope="execution", created_at=space.now,
-    )  # fmt: skip
+        space,
+        command,
+        waitpoint,
+        signal_category="approval",
+        source_type="operator",
+        source_identity=command.source_identity,
+        correlation_id="",
+        idempotency_key=command.dedup_key,
+        target_scope="execution",
+        created_at=space.now,
+    )
     arrival = _Arrival(command, signal, SIGNAL_LIST_LENGTH, run.policy.max_signals, None)
     return _accept(space, run, waitpoint, arrival)
 
@@ -229,10 +242,17 @@ def _signal(
     space: Workspace, command: DeliverSignal | ApproveSignal, waitpoint: Waitpoint, **given: Any
 ) -> Signal:
     return Signal(
-        version=VERSION, signal_id=command.signal_id, waitpoint_id=waitpoint.waitpoint_id,
-        number=waitpoint.signal_count + 1, signal_name=command.signal_name, payload=command.payload,
-        payload_encoding=command.payload_encoding, accepted_at=space.now, observed_effect="", **given,
-    )  # fmt: skip
+        version=VERSION,
+        signal_id=command.signal_id,
+        waitpoint_id=waitpoint.waitpoint_id,
+        number=waitpoint.signal_count + 1,
+        signal_name=command.signal_name,
+        payload=command.payload,
+        payload_encoding=command.payload_encoding,
+        accepted_at=space.now,
+        observed_effect="",
+        **given,
+    )
 
 
 class _Arrival(NamedTuple):

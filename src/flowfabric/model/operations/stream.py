@@ -228,12 +228,22 @@ def patched(summary: Summary | None, sent: FrameInput, now: int) -> Summary:
 
 def _frame(stream: Stream, sent: FrameInput, mode: FrameMode, version: int, epoch: int, now: int) -> Frame:
     return Frame(
-        number=stream.frame_count, ms=stream.last_ms, seq=stream.last_seq, frame_type=sent.frame_type,
-        ts=now if sent.ts is None else sent.ts, payload=sent.payload, encoding=sent.encoding,
-        source=sent.source, mode=mode, correlation_id=sent.correlation_id, summary_version=version,
-        ttl_ms=ttl_of(sent) if mode == "best_effort" else 0, metadata_json=sent.metadata_json,
-        lease_epoch=epoch, step=sent.step,
-    )  # fmt: skip
+        number=stream.frame_count,
+        ms=stream.last_ms,
+        seq=stream.last_seq,
+        frame_type=sent.frame_type,
+        ts=now if sent.ts is None else sent.ts,
+        payload=sent.payload,
+        encoding=sent.encoding,
+        source=sent.source,
+        mode=mode,
+        correlation_id=sent.correlation_id,
+        summary_version=version,
+        ttl_ms=ttl_of(sent) if mode == "best_effort" else 0,
+        metadata_json=sent.metadata_json,
+        lease_epoch=epoch,
+        step=sent.step,
+    )
 
 
 def _write(

@@ -260,13 +260,23 @@ def _suspension(space: Workspace, run: Execution, command: Suspend) -> Suspensio
     behavior = command.timeout_behavior or run.policy.suspension_timeout_behavior
     primary = command.waitpoints[0]
     return Suspension(
-        VERSION, command.suspension_id, run.attempt.index, primary.waitpoint_id, primary.waitpoint_key, (),
-        command.reason_code, command.requested_by, space.now, timeout_at,
-        AUTO_RESUME if behavior == "auto_resume" else behavior, command.condition,
-        resume_delay_ms=command.resume_delay_ms, step_name=command.step_name,
+        VERSION,
+        command.suspension_id,
+        run.attempt.index,
+        primary.waitpoint_id,
+        primary.waitpoint_key,
+        (),
+        command.reason_code,
+        command.requested_by,
+        space.now,
+        timeout_at,
+        AUTO_RESUME if behavior == "auto_resume" else behavior,
+        command.condition,
+        resume_delay_ms=command.resume_delay_ms,
+        step_name=command.step_name,
         continuation_metadata_pointer=command.continuation_metadata_pointer,
         resume_policy_json=command.resume_policy_json,
-    )  # fmt: skip
+    )
 
 
 def _timeout_at(space: Workspace, run: Execution, command: Suspend) -> int:
@@ -328,10 +338,19 @@ def _fresh(
 ) -> Waitpoint:
     token = mint(keyring(space), run.execution_id, binding.waitpoint_id, binding.waitpoint_key, space.now)
     return Waitpoint(
-        VERSION, binding.waitpoint_id, run.attempt.index, binding.waitpoint_key, token, "active", space.now,
-        suspension_id=command.suspension_id, activated_at=space.now, expires_at=timeout_at,
-        message=command.message, details=command.details,
-    )  # fmt: skip
+        VERSION,
+        binding.waitpoint_id,
+        run.attempt.index,
+        binding.waitpoint_key,
+        token,
+        "active",
+        space.now,
+        suspension_id=command.suspension_id,
+        activated_at=space.now,
+        expires_at=timeout_at,
+        message=command.message,
+        details=command.details,
+    )
 
 
 def _offer_buffered(

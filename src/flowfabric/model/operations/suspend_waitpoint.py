@@ -107,9 +107,17 @@ def create_waitpoint(space: Workspace, command: CreateWaitpoint) -> WaitpointCre
     expires_at = min(space.now + command.expires_in_ms, MAX_INT)
     forget_signals(space, run, command.waitpoint_id)
     waitpoint = Waitpoint(
-        VERSION, command.waitpoint_id, run.attempt.index, command.waitpoint_key, token, "pending", space.now,
-        expires_at=expires_at, message=command.message, details=command.details,
-    )  # fmt: skip
+        VERSION,
+        command.waitpoint_id,
+        run.attempt.index,
+        command.waitpoint_key,
+        token,
+        "pending",
+        space.now,
+        expires_at=expires_at,
+        message=command.message,
+        details=command.details,
+    )
     space.put(WAITPOINT, run.execution_id, command.waitpoint_id, value=waitpoint)
     pending = (*run.pending_waitpoints, (command.waitpoint_id, expires_at))
     space.put_execution(
@@ -308,7 +316,17 @@ def waitpoint_view(execution_id: str, waitpoint: Waitpoint, suspension: Suspensi
     mine = suspension if suspension and suspension.suspension_id == waitpoint.suspension_id else None
     kid, digest = fingerprint(waitpoint.token)
     return WaitpointView(
-        execution_id, waitpoint.waitpoint_id, waitpoint.waitpoint_key, waitpoint.state,
-        required_signal_names(mine.condition) if mine else (), waitpoint.created_at, waitpoint.activated_at,
-        waitpoint.expires_at, kid, digest, mine.reason_code if mine else "", waitpoint.message, waitpoint.details,
-    )  # fmt: skip
+        execution_id,
+        waitpoint.waitpoint_id,
+        waitpoint.waitpoint_key,
+        waitpoint.state,
+        required_signal_names(mine.condition) if mine else (),
+        waitpoint.created_at,
+        waitpoint.activated_at,
+        waitpoint.expires_at,
+        kid,
+        digest,
+        mine.reason_code if mine else "",
+        waitpoint.message,
+        waitpoint.details,
+    )

@@ -75,10 +75,17 @@ def register_worker(space: Workspace, command: RegisterWorker) -> Registered | R
         raise invalid("worker_instance_id", "instance_id reassigned")
     registered_at = known.registered_at if known is not None else 0
     worker = Worker(
-        VERSION, command.worker_id, command.worker_instance_id, command.namespace,
-        tuple(sorted(set(command.lanes))), worker_capabilities(command.capabilities), space.now,
-        command.liveness_ttl_ms, registered_at or space.now, tuple(sorted(set(command.kinds or ()))),
-    )  # fmt: skip
+        VERSION,
+        command.worker_id,
+        command.worker_instance_id,
+        command.namespace,
+        tuple(sorted(set(command.lanes))),
+        worker_capabilities(command.capabilities),
+        space.now,
+        command.liveness_ttl_ms,
+        registered_at or space.now,
+        tuple(sorted(set(command.kinds or ()))),
+    )
     _write(space, command, worker)
     return Refreshed(expires_at(worker)) if registered_at else Registered()
 

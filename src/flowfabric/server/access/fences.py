@@ -64,9 +64,12 @@ def _run(run: Execution) -> Execution:
     if run.ownership_state is not Ownership.LEASED:
         return run
     return replace(
-        run, current_lease_id="", current_attempt_id="", claim_id="",
+        run,
+        current_lease_id="",
+        current_attempt_id="",
+        claim_id="",
         attempt=_attempt(run.attempt),
-    )  # fmt: skip
+    )
 
 
 def _attempt(attempt: Attempt) -> Attempt:

@@ -53,6 +53,9 @@ class WaitedPermits:
 
 def _none_left(pool: str, most: int) -> HttpError:
     return HttpError(
-        429, f"too many concurrent {pool} calls (server max: {most}); retry with backoff",
-        "resource_exhausted", kind="resource_exhausted", retryable=True,
-    )  # fmt: skip
+        429,
+        f"too many concurrent {pool} calls (server max: {most}); retry with backoff",
+        "resource_exhausted",
+        kind="resource_exhausted",
+        retryable=True,
+    )

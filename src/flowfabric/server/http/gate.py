@@ -117,9 +117,12 @@ class Gate:
         if route is None:
             allowed = ", ".join(sorted({*methods, *(("HEAD",) if "GET" in methods else ())}))
             raise HttpError(
-                405, f"use {allowed} here", "method_not_allowed", kind="method_not_allowed",
+                405,
+                f"use {allowed} here",
+                "method_not_allowed",
+                kind="method_not_allowed",
                 headers=(("allow", allowed),),
-            )  # fmt: skip
+            )
         path = check_path(parts)
         check_query(scope["query_string"])
         call = ServerCall(self._server, scope, principal, path, request_id)
@@ -166,9 +169,11 @@ async def _confine(call: ServerCall, route: Route) -> None:
         await call.visible(call.execution_id)
     elif not route.bound:
         raise HttpError(
-            403, f"this token is bound to namespace {bound}, and the route concerns all of them", "forbidden",
+            403,
+            f"this token is bound to namespace {bound}, and the route concerns all of them",
+            "forbidden",
             kind="forbidden",
-        )  # fmt: skip
+        )
 
 
 def decode_body(decoder: msgspec.json.Decoder[Any], data: bytes) -> Any:
@@ -262,16 +267,22 @@ def _check_encoding(headers: Iterable[tuple[bytes, bytes]]) -> None:
     for name, value in headers:
         if name == b"content-encoding" and value.strip().lower() not in {b"", b"identity"}:
             raise HttpError(
-                415, f"{BAD_TYPE}: Content-Encoding is not understood; send the body as it is",
-                "unsupported_media_type", headers=(("accept-encoding", "identity"),),
-            )  # fmt: skip
+                415,
+                f"{BAD_TYPE}: Content-Encoding is not understood; send the body as it is",
+                "unsupported_media_type",
+                headers=(("accept-encoding", "identity"),),
+            )
 
 
 def _too_large(route: Route) -> HttpError:
     return HttpError(
-        413, "payload_too_large", "payload_too_large", kind="payload_too_large",
-        extra={"limit_bytes": route.limit, "route": route.path}, headers=(("connection", "close"),),
-    )  # fmt: skip
+        413,
+        "payload_too_large",
+        "payload_too_large",
+        kind="payload_too_large",
+        extra={"limit_bytes": route.limit, "route": route.path},
+        headers=(("connection", "close"),),
+    )
 
 
 def _request_id(headers: dict[bytes, bytes]) -> str:

@@ -32,9 +32,13 @@ Listing = ListExecutions | ListQueue | ListWaitpoints | ReadInbox | ReadHistory 
 Names = ListWorkers | ListLanes
 """Questions whose answer is rows; to go on, name the last one."""
 _ROWS: Final[dict[type[Any], str]] = {
-    ListExecutions: "runs", ListQueue: "runs", ListWaitpoints: "waitpoints", ReadInbox: "waitpoints",
-    ReadHistory: "events", ReadFeed: "entries",
-}  # fmt: skip
+    ListExecutions: "runs",
+    ListQueue: "runs",
+    ListWaitpoints: "waitpoints",
+    ReadInbox: "waitpoints",
+    ReadHistory: "events",
+    ReadFeed: "entries",
+}
 
 
 async def read_list(call: ServerCall, question: Listing) -> Any:

@@ -44,9 +44,12 @@ _PATH: Final[dict[str, tuple[str, str]]] = {
 }
 _FIRST: Final = ("submit", "workers", "executions", "waitpoints", "kinds", "lanes")
 _LAST_EVENT_ID: Final[Schema] = {
-    "name": "Last-Event-ID", "in": "header", "required": False, "schema": {"type": "string"},
+    "name": "Last-Event-ID",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string"},
     "description": "The id of the last message that was seen.",
-}  # fmt: skip
+}
 _ABOUT: Final = (
     "Durable execution over HTTP. Times are milliseconds since 1970. Every 4xx and 5xx has one body: `error` says what"
     " is wrong in words, `code` what happened, `retryable` whether the same call may succeed later. 429 and 503 carry"
@@ -65,7 +68,9 @@ def document() -> dict[str, Any]:
     written = {
         "openapi": "3.1.0",
         "info": {
-            "title": "FlowFabric", "version": __version__, "description": _ABOUT,
+            "title": "FlowFabric",
+            "version": __version__,
+            "description": _ABOUT,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
@@ -76,7 +81,7 @@ def document() -> dict[str, Any]:
             "responses": {name: _refusal(text) for name, text in _REFUSALS.values()},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
-    }  # fmt: skip
+    }
     text = msgspec.json.encode(written).decode()  # tuples become lists, as readers see them
     # In the patterns of JSON Schema a dollar is the end of the text and nothing else.
     plain: dict[str, Any] = json.loads(text.replace(json.dumps(END)[1:-1], "$"))
@@ -112,11 +117,13 @@ class _Schemas:
             return self._answers[route.answer]
         every: list[Schema] = [
             {
-                "type": "object", "properties": {name: self._answers[kind]}, "required": [name],
+                "type": "object",
+                "properties": {name: self._answers[kind]},
+                "required": [name],
                 "additionalProperties": False,
             }
             for name, kind in route.answer.shapes.items()
-        ]  # fmt: skip
+        ]
         if route.answer.words:
             every.insert(0, {"type": "string", "enum": route.answer.words})
         return every[0] if len(every) == 1 else {"oneOf": every}
@@ -222,7 +229,7 @@ def _operation(route: Route, schemas: _Schemas) -> dict[str, Any]:
             "required": not route.body_optional,
             "content": {FORM if route.form else JSON: content},
             "description": f"At most {route.limit} bytes.",
-        }  # fmt: skip
+        }
     operation["security"] = [] if route.right is Right.NOTHING else [{"token": []}]
     return operation
 
@@ -230,11 +237,15 @@ def _operation(route: Route, schemas: _Schemas) -> dict[str, Any]:
 def _path_parameters(route: Route) -> list[Schema]:
     return [
         {
-            "name": name, "in": "path", "required": True, "description": _PATH.get(name, ("", ""))[0],
-            "schema": {"type": "string", "minLength": 1}, "example": _PATH.get(name, ("", "x"))[1],
+            "name": name,
+            "in": "path",
+            "required": True,
+            "description": _PATH.get(name, ("", ""))[0],
+            "schema": {"type": "string", "minLength": 1},
+            "example": _PATH.get(name, ("", "x"))[1],
         }
         for name in route.parameters
-    ]  # fmt: skip
+    ]
 
 
 def _query_parameters(route: Route, schemas: _Schemas) -> Iterable[Schema]:
@@ -243,8 +254,11 @@ def _query_parameters(route: Route, schemas: _Schemas) -> Iterable[Schema]:
     form = schemas.query(route)
     for name, schema in form["properties"].items():
         parameter: Schema = {
-            "name": name, "in": "query", "required": name in form.get("required", ()), "schema": schema,
-        }  # fmt: skip
+            "name": name,
+            "in": "query",
+            "required": name in form.get("required", ()),
+            "schema": schema,
+        }
         if "description" in schema:
             parameter["description"] = schema["description"]
         yield parameter

@@ -59,19 +59,24 @@ def question_page(link: Link, signed: Signed) -> Response:
     """Ask whoever opened a link: what is asked, by which work, and what can be answered."""
     message = f'<p class="message">{escape(signed.message)}</p>' if signed.message else ""
     about = _table(
-        ("Work", signed.execution_kind), ("Asked", moment(signed.created_at, to_the_second=True)),
+        ("Work", signed.execution_kind),
+        ("Asked", moment(signed.created_at, to_the_second=True)),
         ("Asked by", link.issued_by),
-        ("Asked of", link.source_identity), ("Waiting for", signed.reason_code), ("Namespace", signed.namespace),
-        ("Execution", link.execution_id), ("Valid until", moment(link.expires_at, to_the_second=True)),
-    )  # fmt: skip
+        ("Asked of", link.source_identity),
+        ("Waiting for", signed.reason_code),
+        ("Namespace", signed.namespace),
+        ("Execution", link.execution_id),
+        ("Valid until", moment(link.expires_at, to_the_second=True)),
+    )
     return page("Your answer is needed", f"{message}{_details(signed.details)}{about}{_form(link)}")
 
 
 def _form(link: Link) -> str:
     name = (
-        "" if link.source_identity
+        ""
+        if link.source_identity
         else f'<label>Your name<input name="name" maxlength="{MAX_NAME_LENGTH}" autocomplete="name"></label>'
-    )  # fmt: skip
+    )
     comment = f'<textarea name="comment" rows="3" maxlength="{MAX_COMMENT_LENGTH}"></textarea>'
     buttons = "".join(
         f'<button type="submit" name="signal" value="{escape(each)}">{escape(each)}</button>'

@@ -47,9 +47,17 @@ FRAMES_MAX: Final = 1_000
 BLOCK_MAX_MS: Final = 30_000
 
 _OF_NAMESPACE: Final = (
-    ListExecutions, ListPartition, FindExecutions, ListLanes, ListKinds, GetKind, ListWorkers, CountLeases,
-    CountExecutions, ReadInbox,
-)  # fmt: skip
+    ListExecutions,
+    ListPartition,
+    FindExecutions,
+    ListLanes,
+    ListKinds,
+    GetKind,
+    ListWorkers,
+    CountLeases,
+    CountExecutions,
+    ReadInbox,
+)
 """Questions that name a namespace: a bound token's is put in."""
 
 

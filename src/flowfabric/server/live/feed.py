@@ -158,9 +158,12 @@ class Live:
 
 def _too_many(pool: str, limit: str) -> HttpError:
     return HttpError(
-        429, f"too many concurrent {pool} ({limit}); retry with backoff", "resource_exhausted",
-        kind="resource_exhausted", retryable=True,
-    )  # fmt: skip
+        429,
+        f"too many concurrent {pool} ({limit}); retry with backoff",
+        "resource_exhausted",
+        kind="resource_exhausted",
+        retryable=True,
+    )
 
 
 class FeedListener:

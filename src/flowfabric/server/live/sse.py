@@ -60,9 +60,11 @@ class EventStream:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._connection = scope.get(CONNECTION)
         headers = [
-            (b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"),
-            (b"x-accel-buffering", b"no"), (b"x-request-id", self._request_id.encode()),
-        ]  # fmt: skip
+            (b"content-type", b"text/event-stream"),
+            (b"cache-control", b"no-store"),
+            (b"x-accel-buffering", b"no"),
+            (b"x-request-id", self._request_id.encode()),
+        ]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         if scope["method"] == "HEAD":
             await send({"type": "http.response.body", "body": b""})

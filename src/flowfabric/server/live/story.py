@@ -231,22 +231,31 @@ class Story:
         question = ListAttempts(execution_id=self._execution_id)
         attempts = seen_by(self._principal, await self._live.read(question))
         known = {attempt.index: attempt for attempt in attempts}
-        data: dict[str, Any] = {"execution_id": self._execution_id, "attempt_index": index, "attempt_type": "",
-                                "previous": None}  # fmt: skip
+        data: dict[str, Any] = {
+            "execution_id": self._execution_id,
+            "attempt_index": index,
+            "attempt_type": "",
+            "previous": None,
+        }
         if (attempt := known.get(index)) is not None:
             data |= {
-                "attempt_type": attempt.kind, "started_at": attempt.started_at, "worker_id": attempt.worker_id,
+                "attempt_type": attempt.kind,
+                "started_at": attempt.started_at,
+                "worker_id": attempt.worker_id,
                 "lease_epoch": event.lease_epoch,
-            }  # fmt: skip
+            }
             if attempt.attempt_id:
                 data["attempt_id"] = attempt.attempt_id
             if attempt.lineage_reason:
                 data["reason"] = attempt.lineage_reason
         if (before := known.get(index - 1)) is not None:
             data["previous"] = {
-                "attempt_index": before.index, "ended": before.life, "ended_at": before.ended_at or None,
-                "reason": before.failure_reason or data.get("reason", ""), "category": before.failure_category,
-            }  # fmt: skip
+                "attempt_index": before.index,
+                "ended": before.life,
+                "ended_at": before.ended_at or None,
+                "reason": before.failure_reason or data.get("reason", ""),
+                "category": before.failure_category,
+            }
         self._place = Place(self._place.seq, index, _ANNOUNCED)
         self._frames, self._drained, self._leases = [], False, ()
         return message("attempt", data, str(self._place))
@@ -286,9 +295,11 @@ class Story:
     async def _look(self) -> None:
         """Read further frames, as many as are worth keeping."""
         question = TailStream(
-            execution_id=self._execution_id, attempt_index=self._place.attempt,
-            after=self._place.after, count=self._count,
-        )  # fmt: skip
+            execution_id=self._execution_id,
+            attempt_index=self._place.attempt,
+            after=self._place.after,
+            count=self._count,
+        )
         page = await self._live.read_large(self._live.store.read(question))
         keep = kept(page.frames, CHUNK_BYTES)
         self._frames, self._leases = list(page.frames[:keep]), page.leases
@@ -306,10 +317,11 @@ class Story:
         run = await self._live.read(GetExecution(execution_id=self._execution_id))
         self._place = replace(self._place, entry=_ENDED if self._place.announced else _ENDED_UNANNOUNCED)
         data: dict[str, Any] = {
-            "execution_id": run.execution_id, "public_state": self._state,
+            "execution_id": run.execution_id,
+            "public_state": self._state,
             "attempt_index": run.attempt.index if run.attempt.index >= 0 else None,
             "at": run.completed_at or None,
-        }  # fmt: skip
+        }
         if run.failure_reason:
             data["failure"] = {"reason": run.failure_reason, "category": run.failure_category}
         if run.cancellation_reason:

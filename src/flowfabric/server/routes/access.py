@@ -51,23 +51,38 @@ async def create_token(call: ServerCall) -> Response:
     token = new_token()
     created = await call.apply(
         CreateToken(
-            token_id=new_uuid(), name=form.name, role=form.role, digest=digest(token.encode()),
-            namespace=form.namespace or "", expires_at=form.expires_at or 0, actor=call.actor,
+            token_id=new_uuid(),
+            name=form.name,
+            role=form.role,
+            digest=digest(token.encode()),
+            namespace=form.namespace or "",
+            expires_at=form.expires_at or 0,
+            actor=call.actor,
         )
-    )  # fmt: skip
+    )
     call.server.access.forget()
     audit.record(
-        "token_created", who=call.actor, token_id=created.token_id, token_name=created.name,
-        role=created.role, namespace=created.namespace, request_id=call.request_id,
-    )  # fmt: skip
+        "token_created",
+        who=call.actor,
+        token_id=created.token_id,
+        token_name=created.name,
+        role=created.role,
+        namespace=created.namespace,
+        request_id=call.request_id,
+    )
     return Response(NewToken(**_row(created), token=token), 201, headers=NO_STORE)
 
 
 def _row(token: AccessToken) -> dict[str, Any]:
     return {
-        "token_id": token.token_id, "name": token.name, "role": token.role, "namespace": token.namespace or None,
-        "expires_at": token.expires_at or None, "created_at": token.created_at, "created_by": token.created_by,
-    }  # fmt: skip
+        "token_id": token.token_id,
+        "name": token.name,
+        "role": token.role,
+        "namespace": token.namespace or None,
+        "expires_at": token.expires_at or None,
+        "created_at": token.created_at,
+        "created_by": token.created_by,
+    }
 
 
 @serves(LIST_TOKENS)
@@ -83,9 +98,14 @@ async def delete_token(call: ServerCall) -> Response:
     gone = await call.apply(DeleteToken(token_id=call.path["token_id"], actor=call.actor))
     call.server.access.forget()
     audit.record(
-        "token_deleted", who=call.actor, token_id=gone.token_id, token_name=gone.name, role=gone.role,
-        namespace=gone.namespace, request_id=call.request_id,
-    )  # fmt: skip
+        "token_deleted",
+        who=call.actor,
+        token_id=gone.token_id,
+        token_name=gone.name,
+        role=gone.role,
+        namespace=gone.namespace,
+        request_id=call.request_id,
+    )
     return Response("Deleted")
 
 
@@ -104,17 +124,24 @@ async def rotate(call: ServerCall) -> Response:
         await _rotate(call, form)
     partitions = call.store.partitions.flow
     audit.record(
-        "waitpoint_hmac_rotation_complete", who=call.actor, new_kid=form.new_kid,
-        total_partitions=partitions, rotated=partitions, failed_count=0, request_id=call.request_id,
-    )  # fmt: skip
+        "waitpoint_hmac_rotation_complete",
+        who=call.actor,
+        new_kid=form.new_kid,
+        total_partitions=partitions,
+        rotated=partitions,
+        failed_count=0,
+        request_id=call.request_id,
+    )
     return Response(RotatedView(rotated=partitions, failed=[], in_progress=[], new_kid=form.new_kid))
 
 
 async def _rotate(call: ServerCall, form: RotateBody) -> None:
     command = RotateSecret(
-        new_kid=form.new_kid, new_secret_hex=form.new_secret_hex.lower(),
-        grace_ms=min(call.server.settings.hmac_grace_ms, MAX_INT), actor=call.actor,
-    )  # fmt: skip
+        new_kid=form.new_kid,
+        new_secret_hex=form.new_secret_hex.lower(),
+        grace_ms=min(call.server.settings.hmac_grace_ms, MAX_INT),
+        actor=call.actor,
+    )
     facts = {"who": call.actor, "new_kid": form.new_kid, "request_id": call.request_id}
     try:
         async with asyncio.timeout(ROTATION_SECONDS):

@@ -61,13 +61,17 @@ def _expiry(form: LinkBody, now: int) -> int:
 def _approval(link: Link, answer: LinkAnswerBody, now: int, waitpoint_id: str = "") -> ApproveSignal:
     who = link.source_identity or answer.name.strip()
     return ApproveSignal(
-        execution_id=link.execution_id, waitpoint_id=waitpoint_id or link.waitpoint_id, signal_id=new_uuid(),
-        signal_name=answer.signal or "", source_identity=who,
+        execution_id=link.execution_id,
+        waitpoint_id=waitpoint_id or link.waitpoint_id,
+        signal_id=new_uuid(),
+        signal_name=answer.signal or "",
+        source_identity=who,
         payload=msgspec.json.encode({"comment": answer.comment}) if answer.comment.strip() else b"",
         # One use, whatever is answered. It is remembered as long as the link lives: after that its time refuses it.
-        idempotency_key=f"link:{link.nonce}", dedup_ttl_ms=min(max(link.expires_at - now, 0) + 60_000, MAX_INT),
+        idempotency_key=f"link:{link.nonce}",
+        dedup_ttl_ms=min(max(link.expires_at - now, 0) + 60_000, MAX_INT),
         actor=who or f"link by {link.issued_by}"[:128],
-    )  # fmt: skip
+    )
 
 
 @serves(CREATE_LINK)
@@ -76,11 +80,15 @@ async def create_link(call: ServerCall) -> Response:
     form: LinkBody = call.body
     now = call.store.now()
     link = Link(
-        kid="", execution_id=call.execution_id,
-        waitpoint_id=path_uuid("waitpoint_id", call.path["waitpoint_id"]), signal_names=_choices(form),
-        source_identity=form.source_identity or "", issued_by=call.actor, expires_at=_expiry(form, now),
+        kid="",
+        execution_id=call.execution_id,
+        waitpoint_id=path_uuid("waitpoint_id", call.path["waitpoint_id"]),
+        signal_names=_choices(form),
+        source_identity=form.source_identity or "",
+        issued_by=call.actor,
+        expires_at=_expiry(form, now),
         nonce=form.link_id or new_uuid(),
-    )  # fmt: skip
+    )
     checks.name("source_identity", link.source_identity, empty=True)
     for name in link.signal_names:
         _approval(link, LinkAnswerBody(name), now).check()
@@ -188,7 +196,12 @@ def _refused(call: ServerCall, error: Unusable) -> Response:
 
 def _note(call: ServerCall, approval: ApproveSignal, link: Link, outcome: str) -> None:
     audit.record(
-        "link_used", who=approval.source_identity or "unknown", issued_by=link.issued_by,
-        execution_id=link.execution_id, waitpoint_id=approval.waitpoint_id, signal_name=approval.signal_name,
-        outcome=outcome, request_id=call.request_id,
-    )  # fmt: skip
+        "link_used",
+        who=approval.source_identity or "unknown",
+        issued_by=link.issued_by,
+        execution_id=link.execution_id,
+        waitpoint_id=approval.waitpoint_id,
+        signal_name=approval.signal_name,
+        outcome=outcome,
+        request_id=call.request_id,
+    )

@@ -59,11 +59,14 @@ async def _find(call: ServerCall, body: LaneClaimBody, wanted: tuple[str, ...]) 
             try:
                 return await call.apply(
                     IssueClaimGrant(
-                        execution_id=execution_id, worker_id=call.path["worker_id"],
-                        worker_instance_id=body.worker_instance_id, lane_id=body.lane_id,
-                        grant_ttl_ms=body.grant_ttl_ms, worker_capabilities=wanted,
+                        execution_id=execution_id,
+                        worker_id=call.path["worker_id"],
+                        worker_instance_id=body.worker_instance_id,
+                        lane_id=body.lane_id,
+                        grant_ttl_ms=body.grant_ttl_ms,
+                        worker_capabilities=wanted,
                     )
-                )  # fmt: skip
+                )
             except FlowFabricError as error:
                 if error.code not in TAKEN:
                     raise

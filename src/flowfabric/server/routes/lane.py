@@ -33,6 +33,8 @@ async def lanes(call: ServerCall) -> Response:
 def _row(lane: LaneView, now: int) -> LaneRow:
     waiting_since = lane.oldest_waiting_at
     return LaneRow.of(
-        lane, counts={str(state): count for state, count in lane.counts}, paused=bool(lane.paused_at),
+        lane,
+        counts={str(state): count for state, count in lane.counts},
+        paused=bool(lane.paused_at),
         oldest_waiting_age_ms=max(now - waiting_since, 0) if waiting_since else None,
-    )  # fmt: skip
+    )

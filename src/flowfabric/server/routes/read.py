@@ -85,10 +85,14 @@ async def show(call: ServerCall) -> Response:
     """Show an execution."""
     run = await _described(call)
     view = ExecutionView.of(
-        run, state_vector=StateVector.of(run), created_at=str(run.created_at),
-        current_attempt_index=max(run.attempt.index, 0), flow_id=run.flow_id or None,
-        started_at=str(run.started_at or ""), completed_at=str(run.completed_at or ""),
-    )  # fmt: skip
+        run,
+        state_vector=StateVector.of(run),
+        created_at=str(run.created_at),
+        current_attempt_index=max(run.attempt.index, 0),
+        flow_id=run.flow_id or None,
+        started_at=str(run.started_at or ""),
+        completed_at=str(run.completed_at or ""),
+    )
     return Response(view)
 
 
@@ -191,10 +195,13 @@ async def explain(call: ServerCall) -> Response:
     if run.lifecycle_phase is Phase.TERMINAL:
         because = (Because("ended", f"it has ended: {run.public_state}", {}),)
     view = ExplanationView(
-        execution_id=run.execution_id, public_state=run.public_state, runnable=_unhindered(run), because=because,
+        execution_id=run.execution_id,
+        public_state=run.public_state,
+        runnable=_unhindered(run),
+        because=because,
         live_workers=described.live_workers,
         lane_paused=bool(described.lane is not None and described.lane.paused_at),
-    )  # fmt: skip
+    )
     return Response(view)
 
 

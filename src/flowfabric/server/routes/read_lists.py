@@ -78,14 +78,19 @@ async def _page(call: ServerCall, asked: ListQuery) -> tuple[Sequence[Execution]
     tags = {_tag(text) for text in asked.tag}
     queue = asked.order == "queue"
     question = ListExecutions(
-        lane_id=asked.lane, states=tuple(states), eligible="eligible" in asked.state,
-        namespace=bound or asked.namespace, execution_kind=asked.kind,
+        lane_id=asked.lane,
+        states=tuple(states),
+        eligible="eligible" in asked.state,
+        namespace=bound or asked.namespace,
+        execution_kind=asked.kind,
         flow_id=path_uuid("flow_id", asked.flow_id) if asked.flow_id else "",
         tags=tuple(sorted(dict(tags).items())),
-        created_after=asked.created_after, created_before=asked.created_before,
-        newest_first=asked.order == "newest", limit=asked.limit,
+        created_after=asked.created_after,
+        created_before=asked.created_before,
+        newest_first=asked.order == "newest",
+        limit=asked.limit,
         after=0 if queue else read_cursor(asked.order, asked.cursor),
-    )  # fmt: skip
+    )
     question.check()
     no_state = asked.state and not states and not question.eligible
     two_values = len(question.tags) < len(tags)
@@ -136,8 +141,14 @@ async def stats(call: ServerCall) -> Response:
         counts[str(state)] = count
     tally = call.server.tally
     view = Stats(
-        counts=counts, total=sum(counts.values()), rates=tally.rates(bound),
-        backend=family(call.server.settings.store), partitions=call.partitions, version=__version__,
-        now=call.now(), uptime_ms=tally.uptime_ms(), uptime_seconds=tally.uptime_ms() // 1000,
-    )  # fmt: skip
+        counts=counts,
+        total=sum(counts.values()),
+        rates=tally.rates(bound),
+        backend=family(call.server.settings.store),
+        partitions=call.partitions,
+        version=__version__,
+        now=call.now(),
+        uptime_ms=tally.uptime_ms(),
+        uptime_seconds=tally.uptime_ms() // 1000,
+    )
     return Response(view)

@@ -66,11 +66,14 @@ def _filter(query: FeedQuery, bound: str) -> Callable[[FeedEntry], bool]:
     wanted = [
         (name, value)
         for name, value in (
-            ("lane_id", query.lane), ("namespace", query.namespace), ("flow_id", query.flow),
-            ("execution_kind", query.kind), ("namespace", bound),
+            ("lane_id", query.lane),
+            ("namespace", query.namespace),
+            ("flow_id", query.flow),
+            ("execution_kind", query.kind),
+            ("namespace", bound),
         )
         if value
-    ]  # fmt: skip
+    ]
     return lambda entry: all(getattr(entry, name) == value for name, value in wanted)
 
 

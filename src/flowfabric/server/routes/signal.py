@@ -46,9 +46,10 @@ async def signals(call: ServerCall) -> Response:
 async def inbox(call: ServerCall) -> Response:
     """List every open waitpoint, the oldest first."""
     question = ReadInbox(
-        namespace=call.principal.namespace, after=read_cursor(_INBOX, call.query.cursor),
+        namespace=call.principal.namespace,
+        after=read_cursor(_INBOX, call.query.cursor),
         limit=call.query.limit,
-    )  # fmt: skip
+    )
     return Response(await call.server.live.read_large(_page(call, question)))
 
 
@@ -69,7 +70,12 @@ async def _row(call: ServerCall, view: WaitpointView, now: int) -> InboxRow | No
     except NotFound:  # purged since
         return None
     row: InboxRow = InboxRow.of(
-        view, namespace=run.namespace, lane_id=run.lane_id, execution_kind=run.execution_kind,
-        public_state=run.public_state, reason=view.reason_code or None, age_ms=max(now - view.created_at, 0),
-    )  # fmt: skip
+        view,
+        namespace=run.namespace,
+        lane_id=run.lane_id,
+        execution_kind=run.execution_kind,
+        public_state=run.public_state,
+        reason=view.reason_code or None,
+        age_ms=max(now - view.created_at, 0),
+    )
     return row

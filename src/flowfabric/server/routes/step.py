@@ -24,9 +24,11 @@ async def list_steps(call: ServerCall) -> Response:
     if not 1 <= query.limit <= STEPS_PAGE:
         raise bad_request(f"limit: must be an integer from 1 to {STEPS_PAGE}", field="limit")
     question = ListSteps(
-        execution_id=call.execution_id, after=_after(query.cursor), limit=query.limit,
+        execution_id=call.execution_id,
+        after=_after(query.cursor),
+        limit=query.limit,
         max_bytes=MAX_STEP_BYTES_IN_PAGE,
-    )  # fmt: skip
+    )
     page = await call.read(question)
     cursor = None if page.next is None else f"{page.next[0]}-{page.next[1]}"
     return Response(StepPageView(steps=tuple(map(_row, page.steps)), next_cursor=cursor))

@@ -87,10 +87,13 @@ async def read_stream(call: ServerCall) -> Response:
     asked: ReadQuery = call.query
     _check_limit(asked.limit, "from/to for larger spans")
     question = ReadStream(
-        execution_id=call.execution_id, attempt_index=_index(call), count=asked.limit,
-        from_=_cursor("from", asked.from_), to=_cursor("to", asked.to),
+        execution_id=call.execution_id,
+        attempt_index=_index(call),
+        count=asked.limit,
+        from_=_cursor("from", asked.from_),
+        to=_cursor("to", asked.to),
         exclude_best_effort=asked.visibility != "all",
-    )  # fmt: skip
+    )
     _take_permit(call)
     return await _paged(call, in_pieces(question, partial(_read, call), partial(_read, call)))
 
@@ -108,9 +111,12 @@ async def tail_stream(call: ServerCall) -> Response:
         raise bad_request(f"block_ms exceeds {BLOCK_MAX_MS}ms ceiling", field="block_ms")
     _check_limit(asked.limit, "after")
     question = TailStream(
-        execution_id=call.execution_id, attempt_index=_index(call), after=asked.after, count=asked.limit,
+        execution_id=call.execution_id,
+        attempt_index=_index(call),
+        after=asked.after,
+        count=asked.limit,
         exclude_best_effort=asked.visibility != "all",
-    )  # fmt: skip
+    )
     _take_permit(call)
     return await _paged(call, in_pieces(question, partial(_tail, call, asked.block_ms), partial(_read, call)))
 

@@ -41,9 +41,12 @@ async def workers(call: ServerCall) -> Response:
     cursor = f"{page[-1].namespace} {page[-1].worker_instance_id}" if more else None
     rows = tuple(
         WorkerRow.of(
-            worker, kinds=worker.kinds or None, leases_held=leases, last_heartbeat_ms=worker.last_heartbeat_at,
+            worker,
+            kinds=worker.kinds or None,
+            leases_held=leases,
+            last_heartbeat_ms=worker.last_heartbeat_at,
             registered_at_ms=worker.registered_at,
         )
         for worker, leases in zip(page, held, strict=True)
-    )  # fmt: skip
+    )
     return Response(WorkerPage(workers=rows, next_cursor=cursor))

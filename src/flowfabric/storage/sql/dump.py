@@ -13,9 +13,23 @@ from flowfabric.storage.sql.load import SEPARATOR, past_entry
 from flowfabric.storage.sql.requests import Ask, Plan, Row, Transaction
 
 _KEYED: Final = (
-    "execution", "result", "attempt", "suspension", "waitpoint", "signal", "stream", "summary", "step", "lane",
-    "worker", "token", "keyring", "kind", "kind_names", "kind_namespaces",
-)  # fmt: skip
+    "execution",
+    "result",
+    "attempt",
+    "suspension",
+    "waitpoint",
+    "signal",
+    "stream",
+    "summary",
+    "step",
+    "lane",
+    "worker",
+    "token",
+    "keyring",
+    "kind",
+    "kind_names",
+    "kind_namespaces",
+)
 """Records whose rows are the parts of their keys and the record."""
 
 
@@ -62,9 +76,14 @@ def _memo_key(text: str) -> tuple[str, ...]:
 
 
 def _placement(
-    lane: str, state: str, claim_score: int | None, due: int | None, holder: str | None, claim_id: str | None,
+    lane: str,
+    state: str,
+    claim_score: int | None,
+    due: int | None,
+    holder: str | None,
+    claim_id: str | None,
     record: bytes,
-) -> Placement:  # fmt: skip
+) -> Placement:
     """Rebuild the placement of an execution from its index columns alone."""
     score = placement(decode("execution", record)).score if claim_score is None else claim_score
     return Placement(

@@ -212,9 +212,14 @@ class Loader:
     def _entry(position: int, line: bytes, record: bytes) -> FeedEntry:
         run: Execution = decode("execution", record)
         return FeedEntry(
-            position, run.execution_id, run.namespace, run.lane_id, run.execution_kind, run.flow_id,
+            position,
+            run.execution_id,
+            run.namespace,
+            run.lane_id,
+            run.execution_kind,
+            run.flow_id,
             decode("history", line),
-        )  # fmt: skip
+        )
 
     def _lanes(self, keys: list[Row]) -> Plan[None]:
         for key in keys:

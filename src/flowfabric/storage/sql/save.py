@@ -100,10 +100,15 @@ class Saver:
             run = new if new is not None else old
             if run is not None:
                 step = (
-                    run.lane_id, run.namespace, run.execution_kind, run.required_capabilities,
-                    None if old is None else old.public_state, None if new is None else new.public_state,
-                    old is not None and claimable(old), move.entered is not None and move.entered.claimable,
-                )  # fmt: skip
+                    run.lane_id,
+                    run.namespace,
+                    run.execution_kind,
+                    run.required_capabilities,
+                    None if old is None else old.public_state,
+                    None if new is None else new.public_state,
+                    old is not None and claimable(old),
+                    move.entered is not None and move.entered.claimable,
+                )
                 steps[step] = steps.get(step, 0) + 1
         tallies: Counter[Row] = Counter()
         waiting: Counter[Queue] = Counter()
@@ -138,10 +143,17 @@ class Saver:
             route_id = yield from self._route_id(queue_of(run))
             rows.append(
                 (
-                    key, run.execution_id, run.namespace, run.lane_id, run.flow_id, run.created_at, route_id,
-                    *index_columns(move.entered), encode(run),
+                    key,
+                    run.execution_id,
+                    run.namespace,
+                    run.lane_id,
+                    run.flow_id,
+                    run.created_at,
+                    route_id,
+                    *index_columns(move.entered),
+                    encode(run),
                 )
-            )  # fmt: skip
+            )
             tags.extend((key, run.namespace, *tag) for tag in run.tags)
         yield Write("insert execution", rows)
         if tags:

@@ -16,9 +16,13 @@ from flowfabric.storage.kinds import KINDS, check_version, unpack
 FORMS: Final = {kind: form for kind, form in KINDS.items() if kind != "history"}
 """Lines of history are no records of their own here: they stand in the feed."""
 BYTES: Final = {
-    "result": "data", "signal": "payload", "frame": "payload", "summary": "document", "step": "result",
+    "result": "data",
+    "signal": "payload",
+    "frame": "payload",
+    "summary": "document",
+    "step": "result",
     "memo": "value",
-}  # fmt: skip
+}
 """The one field of bytes in the kinds that have any."""
 
 

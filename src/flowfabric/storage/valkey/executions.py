@@ -19,18 +19,56 @@ from flowfabric.model.records import Attempt, Execution
 from flowfabric.storage.kinds import check_version, unpack
 
 HEAD: Final = (
-    "version", "execution_id", "namespace", "lane_id", "execution_kind", "priority", "created_at", "flow_id",
-    "required_capabilities", "tags", "payload_encoding", "retention_ms",
-)  # fmt: skip
+    "version",
+    "execution_id",
+    "namespace",
+    "lane_id",
+    "execution_kind",
+    "priority",
+    "created_at",
+    "flow_id",
+    "required_capabilities",
+    "tags",
+    "payload_encoding",
+    "retention_ms",
+)
 """The first of the hot fields. No fast path changes one of them: they stay packed as they are."""
 HOT: Final = (
-    *HEAD, "last_transition_at", "last_mutation_at", "result_encoding", "lifecycle_phase", "ownership_state",
-    "eligibility_state", "blocking_reason", "terminal_outcome", "attempt_state", "public_state", "total_attempt_count",
-    "step_count", "event_count", "current_attempt_id", "claim_type", "claim_id", "has_stream", "current_lease_id",
-    "current_lease_epoch", "current_worker_id", "current_worker_instance_id", "lease_acquired_at", "lease_expires_at",
-    "lease_last_renewed_at", "lease_renewal_deadline", "grant", "started_at", "completed_at", "execution_deadline_at",
-    "attempt_deadline_at", "current_suspension_id", "rest", "attempt",
-)  # fmt: skip
+    *HEAD,
+    "last_transition_at",
+    "last_mutation_at",
+    "result_encoding",
+    "lifecycle_phase",
+    "ownership_state",
+    "eligibility_state",
+    "blocking_reason",
+    "terminal_outcome",
+    "attempt_state",
+    "public_state",
+    "total_attempt_count",
+    "step_count",
+    "event_count",
+    "current_attempt_id",
+    "claim_type",
+    "claim_id",
+    "has_stream",
+    "current_lease_id",
+    "current_lease_epoch",
+    "current_worker_id",
+    "current_worker_instance_id",
+    "lease_acquired_at",
+    "lease_expires_at",
+    "lease_last_renewed_at",
+    "lease_renewal_deadline",
+    "grant",
+    "started_at",
+    "completed_at",
+    "execution_deadline_at",
+    "attempt_deadline_at",
+    "current_suspension_id",
+    "rest",
+    "attempt",
+)
 """What claims, renewals and completions read and write.
 
 Fields that come later belong to the rare ones, unless the format is raised. `rest` is no field of an execution: 0 when
@@ -121,10 +159,18 @@ def stored(run: Execution) -> bytes:
         rare.pop()
     return b"".join(
         (
-            b"\x96\xcf", bytes(8), b"\xce", len(head).to_bytes(4, "big"), b"\xd9\x00",
-            b"\xdc", (len(HEAD) + len(hot)).to_bytes(2, "big"), head, _encode(hot)[3:], _encode(rare),
+            b"\x96\xcf",
+            bytes(8),
+            b"\xce",
+            len(head).to_bytes(4, "big"),
+            b"\xd9\x00",
+            b"\xdc",
+            (len(HEAD) + len(hot)).to_bytes(2, "big"),
+            head,
+            _encode(hot)[3:],
+            _encode(rare),
         )
-    )  # fmt: skip
+    )
 
 
 def fixed(run: Execution, policy: bytes) -> bytes:

@@ -299,9 +299,14 @@ def feed_entry(row: list[Any]) -> FeedEntry:
     """Read one entry of the feed."""
     line = told(row[1][1])
     return FeedEntry(
-        feed_position(row), line.execution_id, line.namespace, line.lane_id, line.execution_kind,
-        line.flow_id, line.event,
-    )  # fmt: skip
+        feed_position(row),
+        line.execution_id,
+        line.namespace,
+        line.lane_id,
+        line.execution_kind,
+        line.flow_id,
+        line.event,
+    )
 
 
 _SPECIAL: Final[dict[str, Callable[[Loader, Row], Plan[None]]]] = {

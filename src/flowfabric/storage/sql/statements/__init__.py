@@ -18,9 +18,19 @@ NO_SCORE: Final = -(2**62)
 """Stands for "not claimable" in parameters; the statements turn it into null."""
 
 OWNED: Final = (
-    "payload", "result", "attempt", "history", "tag", "suspension", "waitpoint", "signal", "stream", "frame", "summary",
+    "payload",
+    "result",
+    "attempt",
+    "history",
+    "tag",
+    "suspension",
+    "waitpoint",
+    "signal",
+    "stream",
+    "frame",
+    "summary",
     "step",
-)  # fmt: skip
+)
 """Tables whose rows are deleted with their execution."""
 
 _BLOCK: Final = re.compile(

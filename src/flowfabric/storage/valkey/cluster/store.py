@@ -81,9 +81,14 @@ class ClusterStore(ValkeyStore):
         self._following = Following(self._wakeups, self._hints)
         self._signs: dict[tuple[str, str], tuple[Claim, int, int]] = {}
         self._claimer = Claimer(
-            cluster, self._layout, self._hints,
-            claim_in=self._claim_in, apply=self.apply, time=self._time, number=lambda: self._number,
-        )  # fmt: skip
+            cluster,
+            self._layout,
+            self._hints,
+            claim_in=self._claim_in,
+            apply=self.apply,
+            time=self._time,
+            number=lambda: self._number,
+        )
 
     @staticmethod
     def _reach(url: str, timeout: float, wait: int) -> Client | Cluster:
@@ -122,12 +127,17 @@ class ClusterStore(ValkeyStore):
         raw = await self._cluster.functions(
             [
                 (
-                    "FCALL", call.operation.function, 1, home, f"{now}/{seen + place * width}/{width}",
-                    repr(chances[place] if chances else 0.0), *call.arguments,
+                    "FCALL",
+                    call.operation.function,
+                    1,
+                    home,
+                    f"{now}/{seen + place * width}/{width}",
+                    repr(chances[place] if chances else 0.0),
+                    *call.arguments,
                 )
                 for place, (home, call) in enumerate(placed)
             ]
-        )  # fmt: skip
+        )
         return [
             read_answer(call, self._noted(home, reply))
             for (home, call), reply in zip(placed, raw, strict=True)
@@ -178,11 +188,13 @@ class ClusterStore(ValkeyStore):
         )
         plain, gathered = iter(values), iter(found)
         return [
-            next(gathered) if request[0] in _SPREAD
-            else _whole([next(plain) for _ in request[1:]]) if request[0] == "MGET"
+            next(gathered)
+            if request[0] in _SPREAD
+            else _whole([next(plain) for _ in request[1:]])
+            if request[0] == "MGET"
             else next(plain)
             for request in requests
-        ]  # fmt: skip
+        ]
 
     async def _answer(self, request: Request) -> Any:
         verb = request[0]

@@ -25,8 +25,15 @@ from flowfabric.storage.valkey.executions import FIXED, HOT, PACKED, RARE, TOLD
 from flowfabric.storage.valkey.sight import Sight
 
 _COMMANDS: Final[tuple[type[Command[Any]], ...]] = (
-    CreateExecution, Claim, Complete, Fail, Renew, AppendFrames, PutStep, Purge,
-)  # fmt: skip
+    CreateExecution,
+    Claim,
+    Complete,
+    Fail,
+    Renew,
+    AppendFrames,
+    PutStep,
+    Purge,
+)
 """Those that have a fast path (operations/)."""
 
 
@@ -149,8 +156,13 @@ def _row(row: Transition) -> dict[str, Any]:
 
 
 _DIMENSIONS: Final = (
-    "lifecycle_phase", "ownership_state", "eligibility_state", "blocking_reason", "terminal_outcome", "attempt_state",
-)  # fmt: skip
+    "lifecycle_phase",
+    "ownership_state",
+    "eligibility_state",
+    "blocking_reason",
+    "terminal_outcome",
+    "attempt_state",
+)
 
 
 def _limits() -> dict[str, Any]:

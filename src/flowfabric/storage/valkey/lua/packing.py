@@ -18,10 +18,20 @@ from flowfabric.storage.valkey.executions import HEAD, HOT, LISTS, SAME
 
 IDS: Final = frozenset(
     {
-        "execution_id", "flow_id", "claim_id", "current_lease_id", "current_suspension_id", "attempt_id", "lease_id",
-        "suspension_id", "failure_reason", "failure_detail", "lineage_reason", "requested_by",
+        "execution_id",
+        "flow_id",
+        "claim_id",
+        "current_lease_id",
+        "current_suspension_id",
+        "attempt_id",
+        "lease_id",
+        "suspension_id",
+        "failure_reason",
+        "failure_detail",
+        "lineage_reason",
+        "requested_by",
     }
-)  # fmt: skip
+)
 """Texts that differ from one record to the next, or may be long."""
 
 

@@ -18,26 +18,59 @@ Fields = Mapping[str, Sequence[str]]
 """The fields of each form, in their places."""
 
 HOLDS: Final = {
-    "run": "Execution", "begun": "Execution", "moved": "Execution", "ended": "Execution", "aside": "Execution",
-    "retried": "Execution", "delayed": "Execution",
-    "leased": "Execution", "attempt": "Attempt", "policy": "Policy", "grant": "Grant", "stream": "Stream",
-    "frame": "Frame", "sent": "FrameInput", "suspension": "Suspension", "waitpoint": "Waitpoint", "worker": "Worker",
-    "claim": "Claim", "holding": "HolderCommand", "fence": "Fence", "space": "Space", "self": "Space", "case": "Case",
-    "lease": "Lease", "sight": "Sight",
-    "old_run": "Execution", "new_run": "Execution",
-}  # fmt: skip
+    "run": "Execution",
+    "begun": "Execution",
+    "moved": "Execution",
+    "ended": "Execution",
+    "aside": "Execution",
+    "retried": "Execution",
+    "delayed": "Execution",
+    "leased": "Execution",
+    "attempt": "Attempt",
+    "policy": "Policy",
+    "grant": "Grant",
+    "stream": "Stream",
+    "frame": "Frame",
+    "sent": "FrameInput",
+    "suspension": "Suspension",
+    "waitpoint": "Waitpoint",
+    "worker": "Worker",
+    "claim": "Claim",
+    "holding": "HolderCommand",
+    "fence": "Fence",
+    "space": "Space",
+    "self": "Space",
+    "case": "Case",
+    "lease": "Lease",
+    "sight": "Sight",
+    "old_run": "Execution",
+    "new_run": "Execution",
+}
 """What a variable of this name holds."""
 WITHIN: Final = {("Execution", "attempt"): "Attempt", ("Execution", "policy"): "Policy"}
 """Records inside records."""
 
 INSIDE: Final[Fields] = {
     "Space": (
-        "call", "now", "keys", "numbers", "chance", "heads", "cases", "order", "ordered", "events", "told", "effects",
-        "emitted", "staged", "places",
+        "call",
+        "now",
+        "keys",
+        "numbers",
+        "chance",
+        "heads",
+        "cases",
+        "order",
+        "ordered",
+        "events",
+        "told",
+        "effects",
+        "emitted",
+        "staged",
+        "places",
     ),
     "Lease": ("worker_id", "worker_instance_id", "lease_id", "ttl_ms", "claim_id", "reason"),
     "Case": ("id", "run", "arrival", "told", "staged", "input", "policy", "packed", "hot", "rest"),
-}  # fmt: skip
+}
 """Tables of Lua itself that are made for every command (space.lua)."""
 PLAIN: Final = frozenset({"Fence", *INSIDE})
 """Arrays that do not know what they are."""

@@ -27,9 +27,14 @@ def _input(frame: FrameInput) -> tuple[Any, ...]:
     floor, ceiling, alpha = normalise_bounds(frame.maxlen_floor, frame.maxlen_ceiling, frame.ema_alpha)
     ttl_ms = ttl_of(frame) if mode == "best_effort" else 0
     sound = replace(
-        frame, payload=b"", mode=mode, ttl_ms=ttl_ms, maxlen_floor=floor, maxlen_ceiling=ceiling,
+        frame,
+        payload=b"",
+        mode=mode,
+        ttl_ms=ttl_ms,
+        maxlen_floor=floor,
+        maxlen_ceiling=ceiling,
         ema_alpha=float(alpha),
-    )  # fmt: skip
+    )
     return ("", *astuple(sound)[1:])
 
 
