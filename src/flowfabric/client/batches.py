@@ -22,14 +22,13 @@ from flowfabric.wire.create import (
     Submitted,
     SubmittedBatch,
 )
-from flowfabric.wire.lease import RENEW_MANY, HeldLease, RenewalResults, RenewManyBody
+from flowfabric.wire.lease import MAX_RENEWALS, RENEW_MANY, HeldLease, RenewalResults, RenewManyBody
 from flowfabric.wire.route import Route
 
 Send = Callable[[Transport, Sequence[Any]], Awaitable[list[Any]]]
 MAX_ITEMS: Final = 1_000
 MAX_BYTES: Final = 12 * 1024 * 1024
 """Of payloads in one batch, after their encoding; the server takes 16 MiB."""
-MAX_RENEWALS: Final = 256
 RENEWER: Final = "client"
 """Names the caller in the path of a batch of renewals; the fences say who holds what."""
 

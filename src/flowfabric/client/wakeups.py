@@ -20,9 +20,8 @@ from flowfabric.client.failures import failure
 from flowfabric.client.transport import HttpRequest, Transport
 from flowfabric.model.errors import FlowFabricError, NotOffered, Unreachable
 from flowfabric.storage.wake import Listener
+from flowfabric.wire.read import MAX_TOPICS
 
-MAX_TOPICS: Final = 500
-"""How many topics one stream carries; beyond that there are more streams."""
 KEPT: Final = 100
 """How many topics that nobody listens to any more are kept: a worker that waits again opens no new stream."""
 MAX_LINE_BYTES: Final = 1_048_576

@@ -24,6 +24,9 @@ from flowfabric.wire.fields import Body, HolderBody, Integer, fence_of
 from flowfabric.wire.rights import Right
 from flowfabric.wire.route import RUN, always, fenced, route
 
+MAX_RENEWALS: Final = 256
+"""Leases that one call renews."""
+
 
 class RenewBody(HolderBody, frozen=True):
     """How long the lease is to hold from now."""

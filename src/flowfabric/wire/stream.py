@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from msgspec import Raw
 from msgspec.structs import asdict
@@ -24,6 +24,8 @@ from flowfabric.wire.payload import from_base64, to_base64
 from flowfabric.wire.rights import Right
 from flowfabric.wire.route import FRAMES, RUN, Incoming, route
 
+BLOCK_MAX_MS: Final = 30_000
+"""The longest wait of one read."""
 STREAM = f"{RUN}/attempts/{{idx}}/stream"
 Visibility = Literal["all", "exclude_best_effort"]
 

@@ -16,6 +16,8 @@ class Verdict(StrEnum):
     CHANGE = "change"
 
 
+MAX_SKEW_MS: Final = 1_000
+"""The difference between two clocks that needs no attention."""
 COLOURS: Final = {Verdict.OK: "green", Verdict.NOTE: "yellow", Verdict.CHANGE: "red"}
 
 

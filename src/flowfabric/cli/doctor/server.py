@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import Final
 
 import msgspec
 
 import flowfabric
-from flowfabric.cli.doctor.finding import Finding, Verdict, check
+from flowfabric.cli.doctor.finding import MAX_SKEW_MS, Finding, Verdict, check
 from flowfabric.cli.support.target import token_for
 from flowfabric.client.address import read_address
 from flowfabric.client.transport import HttpRequest, Limits, Transport
 from flowfabric.model.times import span
-
-MAX_SKEW_MS: Final = 1_000
 
 
 async def check_server(url: str) -> list[Finding]:

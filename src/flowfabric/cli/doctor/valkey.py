@@ -7,12 +7,11 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from flowfabric.cli.doctor.finding import Finding, Verdict, check
+from flowfabric.cli.doctor.finding import MAX_SKEW_MS, Finding, Verdict, check
 from flowfabric.storage.base import Commands
 from flowfabric.storage.valkey import ValkeyStore
 from flowfabric.storage.valkey.connection.client import Client
 
-MAX_SKEW_MS: Final = 1_000
 MAX_COMMANDS_PER_SECOND: Final = 50_000
 MAX_MEMORY_SHARE: Final = 0.9
 SAMPLE_SECONDS: Final = 1.0

@@ -42,9 +42,9 @@ from flowfabric.server.http.listing import Listing, Names, read_list, read_names
 from flowfabric.server.http.pieces import in_pieces, paged_answer
 from flowfabric.wire.errors import HttpError, bad_request
 from flowfabric.wire.route import RECORD, Route
+from flowfabric.wire.stream import BLOCK_MAX_MS
 
 FRAMES_MAX: Final = 1_000
-BLOCK_MAX_MS: Final = 30_000
 
 _OF_NAMESPACE: Final = (
     ListExecutions,

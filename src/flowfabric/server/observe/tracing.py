@@ -30,6 +30,7 @@ from flowfabric.model.operations.create import Created, Duplicate
 from flowfabric.model.operations.grant import IssueReclaimGrant
 from flowfabric.model.operations.lease import Renew
 from flowfabric.server.http.routing import Router
+from flowfabric.server.observe.metrics import METHODS
 from flowfabric.storage.base import Upkeep
 from flowfabric.wire import routes
 
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 R = TypeVar("R")
-METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT"})
 PROPAGATED: Final = frozenset(
     {"traceparent", "tracestate", "baggage", "b3", "uber-trace-id", "x-amzn-trace-id"}
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from flowfabric.model import checks
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.limits import MAX_LEASE_TTL_MS, MIN_LEASE_TTL_MS
@@ -14,6 +12,7 @@ from flowfabric.server.http.routing import serves
 from flowfabric.wire.errors import bad_request, refusal_of
 from flowfabric.wire.lease import (
     LIST_LEASES,
+    MAX_RENEWALS,
     RENEW_MANY,
     HeldLease,
     LeasePage,
@@ -21,8 +20,6 @@ from flowfabric.wire.lease import (
     RenewalResults,
     RenewedLease,
 )
-
-MAX_RENEWALS: Final = 256
 
 
 @serves(RENEW_MANY)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from flowfabric import __version__
+from flowfabric.model.command import PAGE_MAX
 from flowfabric.model.errors import FlowFabricError
 from flowfabric.model.ids import parse_execution_id
 from flowfabric.model.operations.read_list import (
@@ -35,7 +36,6 @@ from flowfabric.wire.fields import path_uuid
 from flowfabric.wire.read import LIST, STATS, ExecutionList, ListQuery, Stats
 from flowfabric.wire.views import SummaryView
 
-PAGE_MAX = 1_000
 _NEVER_STORED = "resumable"
 """A state that some clients know and that no execution of ours is ever in."""
 

@@ -31,6 +31,7 @@ from flowfabric.wire.claim import NULL
 from flowfabric.wire.errors import HttpError, bad_request, from_engine
 from flowfabric.wire.stream import (
     APPEND,
+    BLOCK_MAX_MS,
     READ,
     READ_SUMMARY,
     TAIL,
@@ -44,7 +45,6 @@ from flowfabric.wire.stream import (
 )
 
 LIMIT_MAX = 1_000
-BLOCK_MAX_MS = 30_000
 LOOK_MS = 250
 """How often a tail looks whether its execution has come into being."""
 NEVER_WRITTEN: Final = StreamPage(())
