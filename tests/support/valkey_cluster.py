@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -17,6 +16,7 @@ from typing import Any, Final
 import valkey as driver
 from flowfabric.storage.base import Upkeep
 from flowfabric.storage.valkey import ClusterStore
+from flowfabric.testing.servers import free_port
 from support.clock import ManualClock
 from support.valkey import ValkeyServer
 
@@ -28,14 +28,11 @@ NODE_TIMEOUT_MS: Final = 2_000
 
 def cluster_node(*options: str) -> ValkeyServer:
     """Start a server that can be part of a cluster."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        bus: int = probe.getsockname()[1]
     return ValkeyServer(
         "--cluster-enabled",
         "yes",
         "--cluster-port",
-        str(bus),
+        str(free_port()),
         "--cluster-node-timeout",
         str(NODE_TIMEOUT_MS),
         "--cluster-replica-validity-factor",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,6 +17,7 @@ from flowfabric.storage.valkey.lua.library import FOLDER
 from flowfabric.storage.valkey.opening import boot
 from flowfabric.storage.valkey.opening.patience import Patience
 from flowfabric.storage.valkey.opening.servers import check_info
+from flowfabric.testing.servers import free_port
 from support.process import refused, started
 from support.proxy import proxy
 from support.serving import SECRET
@@ -56,9 +56,7 @@ MAY_PASS = [
 
 
 def in_a_cluster() -> tuple[str, ...]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return "--cluster-enabled", "yes", "--cluster-port", str(probe.getsockname()[1])
+    return "--cluster-enabled", "yes", "--cluster-port", str(free_port())
 
 
 @pytest.fixture

